@@ -1,1 +1,1 @@
-"""The HTTP interface: every command that makes sense from afar, with the rules and answers of the command line."""
+"""The HTTP interface: every command that makes sense remotely, with the rules and answers of the command line."""

@@ -1,6 +1,6 @@
-"""The A2A endpoint as an ASGI application: the agent card, and tasks that are handed in, shown, answered and cancelled.
+"""The A2A endpoint as an ASGI application: the agent card, and methods to submit, read, answer and cancel tasks.
 
-It runs the commands of the command line, in the name of whoever the request's token is for, so its rules are theirs.
+It runs the commands of the command line as the caller that the request's token identifies, so the same rules apply.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from remand.domain.task import Status
 
 JSON_TYPE = "application/json"
 REASONS = "urn:remand:reasons:1"
-"""The extension by which status messages have reasons as data: a list of objects with `kind`, `code` and `message`."""
+"""The extension that adds reasons to status messages as data: a list of objects with `kind`, `code` and `message`."""
 
 STATES: Mapping[Status, wire.TaskState] = {
     Status.INCOMING: wire.TASK_STATE_SUBMITTED,
@@ -58,7 +58,7 @@ STATES: Mapping[Status, wire.TaskState] = {
     Status.FAILED: wire.TASK_STATE_FAILED,
     Status.CANCELLED: wire.TASK_STATE_CANCELED,
 }
-"""What each status is in A2A. Work that a gate or a reviewer rejected is worked on again, so the task goes on."""
+"""The A2A state of each status. Work that a gate or a reviewer rejected is reworked, so the task stays in progress."""
 FINAL = frozenset(
     {
         wire.TASK_STATE_COMPLETED,
@@ -70,19 +70,19 @@ FINAL = frozenset(
 
 
 def task_state(row: Mapping[str, Any], questions: Iterable[Mapping[str, Any]]) -> wire.TaskState:
-    """The state of a task, by its row and the open questions; with a question about it, it waits for an answer."""
+    """The A2A state of a task. A task with an open question about it is waiting for input."""
     state = STATES[Status(row["status"])]
     is_asked = any(question.get("task_id") == row["task_id"] for question in questions)
     return wire.TASK_STATE_INPUT_REQUIRED if is_asked and state not in FINAL else state
 
 
 def context_id(row: Mapping[str, Any]) -> str:
-    """The context of a task: what it was handed in with, which the ledger keeps as its category; else its own."""
+    """The context id a task was submitted with, which the ledger stores as its category; otherwise the task's own id."""
     return str(row.get("category") or row["task_id"])
 
 
 def make_wire_task(row: Mapping[str, Any], questions: Iterable[Mapping[str, Any]]) -> wire.Task:
-    """A task as A2A has it, by what `remand task show` says (or a row of `task list`) and the open questions."""
+    """Converts a task from `remand task show` (or a row of `task list`) and the open questions to an A2A task."""
     asked = [question for question in questions if question.get("task_id") == row["task_id"]]
     state = task_state(row, asked)
     made = wire.Task(id=row["task_id"], context_id=context_id(row), status=wire.TaskStatus(state=state))
@@ -102,7 +102,7 @@ def make_wire_task(row: Mapping[str, Any], questions: Iterable[Mapping[str, Any]
 
 
 def refusal_task(message: wire.Message, reason: Mapping[str, Any]) -> wire.Task:
-    """What is answered to a task that was not taken in. The ledger has none of it: it is known by the message's id."""
+    """The answer to a task that was refused. The ledger does not store it; its id is that of the message."""
     name = f"refused-{message.message_id}"
     made = wire.Task(id=name, context_id=message.context_id or name)
     made.status.state = wire.TASK_STATE_REJECTED
@@ -111,7 +111,7 @@ def refusal_task(message: wire.Message, reason: Mapping[str, Any]) -> wire.Task:
 
 
 def find_reasons(row: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """Every no that a task has had and that still tells something: of each kind the last one, the newest last."""
+    """The task's rejections that still matter: the last of each kind, newest last."""
     last = {event["event"]: event for event in row.get("rejections") or ()}
     decisions = {event.get("rejection_id"): event["decision"] for event in row.get("decisions") or ()}
     for event in sorted(last.values(), key=lambda event: str(event["ts"])):
@@ -177,7 +177,7 @@ def _task_reason(event: Mapping[str, Any], decision: Mapping[str, Any] | None) -
 def _status_message(
     row: Mapping[str, Any], reasons: list[dict[str, Any]], questions: list[Mapping[str, Any]]
 ) -> wire.Message:
-    """The message of a status: what is asked and why, in words and as data."""
+    """The message of a status: the question and the reasons, as text and as data."""
     texts = [str(question.get("question", "")) for question in questions] or [reasons[-1]["message"]]
     data: dict[str, Any] = {"reasons": reasons}
     if questions:
@@ -204,22 +204,22 @@ def _message(task_id: str, context: str, text: str, data: Mapping[str, Any]) -> 
 PATH = "/a2a"
 CARD_PATH = AGENT_CARD_WELL_KNOWN_PATH
 CALLER = "remand.caller"
-"""Where a request's scope has whose it is: whoever mounts the endpoint has looked at the token before."""
+"""The key in the request's scope under which the mounting application stores the authenticated caller."""
 PAGE_SIZE = 50
 MAX_PAGE_SIZE = 100
 MAX_TITLE = 200
 REFUSED, USAGE, UNAVAILABLE = 1, 2, 3
-"""Exit codes of commands that were not done."""
+"""Exit codes of commands that were not carried out."""
 UNKNOWN = ("ambiguous_id", "unknown_task")
 _SINGLE = ("title", "scope", "priority", "branch")
 _LISTS = ("skills", "alias", "depends_on")
 
 CommandRunner = Callable[[Any, list[str]], Awaitable[tuple[int, Any]]]
-"""Runs a command line for a caller, and gives its exit code and what it answers with `--json`."""
+"""Runs a command line for a caller and returns its exit code and its `--json` output."""
 
 
 def agent_card(address: str) -> dict[str, Any]:
-    """What the endpoint says of itself; `address` is how the client reaches the server (`https://host:port`)."""
+    """The agent card; `address` is how the client reaches the server (`https://host:port`)."""
     card = wire.AgentCard(
         name="Remand",
         description="A team of coding agents. Work counts as done when its gates have passed and a reviewer has approved it.",
@@ -267,7 +267,7 @@ def agent_card(address: str) -> dict[str, Any]:
 
 
 def make_endpoint(run: CommandRunner) -> Starlette:
-    """The application that serves `PATH`, for requests whose scope says whose they are."""
+    """The application that serves `PATH`; the scope of each request must contain the caller."""
     return Starlette(routes=create_jsonrpc_routes(TaskEndpoint(run), PATH, _ContextBuilder()))
 
 
@@ -279,7 +279,7 @@ class _ContextBuilder(DefaultServerCallContextBuilder):
 
 
 class TaskEndpoint(RequestHandler):
-    """Answers the methods of A2A with commands of the ledger, which is where tasks are kept."""
+    """Implements the A2A methods with the ledger's commands; tasks are stored in the ledger."""
 
     def __init__(self, run: CommandRunner) -> None:
         self._run = run
@@ -288,7 +288,7 @@ class TaskEndpoint(RequestHandler):
     async def on_message_send(
         self, params: wire.SendMessageRequest, context: ServerCallContext
     ) -> wire.Task | wire.Message:
-        """Takes in a task, or the answer to what a task asks. The message's id is its idempotency key."""
+        """Adds a task, or answers a task's question. The message id is the idempotency key."""
         message = params.message
         key = f"a2a-{sha256(message.message_id.encode()).hexdigest()[:40]}"
         if message.task_id:
@@ -331,7 +331,7 @@ class TaskEndpoint(RequestHandler):
 
     @validate_request_params
     async def on_cancel_task(self, params: wire.CancelTaskRequest, context: ServerCallContext) -> wire.Task:
-        """Cancels a task, if whoever asks may do that."""
+        """Cancels a task if the caller may do so."""
         before = await self._task(params.id, context)
         words = ["--json", "task", "cancel", "--reason=cancelled by A2A", before.id]
         code, said = await self._run(context.state[CALLER], words)
@@ -373,7 +373,7 @@ class TaskEndpoint(RequestHandler):
         _require_done(code, said)
         return said
 
-    # What it does not do, as its card says.
+    # Methods that the agent card declares as unsupported.
 
     async def _refuse_stream(self, params: Any, context: ServerCallContext) -> AsyncGenerator[Event]:  # noqa: ARG002
         raise UnsupportedOperationError("Nothing is streamed. Ask for the task again instead.")
@@ -394,12 +394,12 @@ class TaskEndpoint(RequestHandler):
         params: wire.GetExtendedAgentCardRequest,  # noqa: ARG002
         context: ServerCallContext,  # noqa: ARG002
     ) -> NoReturn:
-        """Refuses: there is one card for all."""
+        """Refuses: there is only one card."""
         raise ExtendedAgentCardNotConfiguredError
 
 
 def task_words(message: wire.Message) -> list[str]:
-    """The command that takes in a message as a task. Raises `InvalidParamsError`."""
+    """The command line that adds a message as a task. Raises `InvalidParamsError`."""
     given: Any = next(iter(get_data_parts(message.parts)), {})
     unknown = (
         [name for name in given if name not in (*_SINGLE, *_LISTS)] if isinstance(given, dict) else ["it"]
@@ -434,7 +434,7 @@ def _option(name: str, value: object) -> list[str]:
 
 
 def _require_done(code: int, answer: Any) -> None:
-    """Raises what A2A has for a command that was not done."""
+    """Raises the A2A error for a command that was not carried out."""
     if not code:
         return
     detail = {"code": answer.get("refused", ""), "message": answer.get("message", "")} if answer else {}

@@ -1,4 +1,4 @@
-"""Who makes a request: by a token, or by the session of a browser that logged in; and how often they may."""
+"""Authenticates requests by token or browser session, and limits how often each caller may call."""
 
 from __future__ import annotations
 
@@ -47,63 +47,63 @@ SAFE_METHODS = ("GET", "HEAD")
 MISDIRECTED = 421
 CSRF = "x-csrf-token"
 LOG_IN_SECONDS = 600.0
-"""How long somebody may take to log in at the provider."""
+"""How long a log-in at the provider may take."""
 FAILURES_PER_SECOND, FAILURES_AT_ONCE = 10.0, 200.0
-"""How often a caller may show a token or a code that does not count, by its address."""
+"""How often one address may present an invalid token or code."""
 ATTEMPTS_PER_SECOND, ATTEMPTS_AT_ONCE = 0.5, 20.0
-"""How often an address may begin to log in at the provider: within `LOG_IN_SECONDS` far fewer than there is room for."""
+"""How often one address may start a log-in at the provider; within `LOG_IN_SECONDS` well below `MAX_ATTEMPTS`."""
 UNKNOWN_PER_SECOND, UNKNOWN_AT_ONCE = 50.0, 500.0
-"""How often sessions that this server has not seen are looked for, by the address that shows them."""
+"""How often one address may cause a lookup of sessions that this server has not seen yet."""
 BURST_SECONDS = 5
 READ_PAUSE_SECONDS = 0.05
-"""How far apart the log is read for tokens that were not there: another server may just have given them out."""
+"""The shortest time between two reads of the log for unknown tokens: another server may just have created them."""
 PRIVILEGE = 20
-"""How many times as often hosts, workers and the user may call as other members."""
+"""How many times the rate of other members is allowed to hosts, workers and the user."""
 _BEARER = "bearer "
 _CHALLENGE = {"www-authenticate": 'Bearer realm="remand"'}
 
 IS_KNOWN: ContextVar[bool] = ContextVar("IS_KNOWN", default=False)
-"""True once it is known who makes the request: others are told nothing of the machine."""
+"""Whether the caller is authenticated. Answers to unauthenticated callers reveal nothing about the machine."""
 
 ReadLedger = Callable[[Callable[[OpenLedger], None]], Awaitable[None]]
-"""Runs something with the open ledger, in a thread."""
+"""Runs a function with the open ledger in a thread."""
 
 
 class AccessOptions(NamedTuple):
-    """Who may log in at a server, and how often it may be called."""
+    """Who may log in to a server, and how often it may be called."""
 
     own_names: tuple[str, ...] = ()
-    """The names that a request may be sent to; none: any. Another is that of a page that led a browser here."""
+    """The host names that requests may be addressed to; empty: any. Protects against DNS rebinding."""
     session_name: str = ""
-    """The one name that sessions of browsers count under; empty: any that other servers of the machine do not have."""
+    """The only host name that accepts sessions; empty: any that other servers on this machine do not share."""
     name: str = "remand"
-    """What tells its cookies from those of other servers of the machine, which browsers do not."""
+    """Distinguishes its cookies from those of other servers on the same machine; browsers ignore the port."""
     url: str = ""
-    """Its address as browsers see it; empty: as they call it."""
+    """The server's public address; empty: the one that the request was sent to."""
     calls_per_second: int = 100
     provider: IdentityProvider | None = None
-    """Who says who people are."""
+    """The provider that identifies people."""
 
 
 class RequestFacts(NamedTuple):
-    """What is looked at of a request to find out whose it is."""
+    """The parts of a request that authentication needs."""
 
     headers: Mapping[str, str]
-    """By their names in lower case."""
+    """Keyed by lower-case name."""
     method: str = "GET"
     address: str = ""
-    """Where it comes from."""
+    """The client's address."""
 
 
 def request_facts(scope: Any) -> RequestFacts:
-    """What an ASGI request says of who makes it; of headers that are given twice, the last."""
+    """The facts of an ASGI request. If a header is repeated, the last value counts."""
     headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
     address = scope.get("client") or ("", 0)
     return RequestFacts(headers, str(scope.get("method", "GET")), str(address[0]))
 
 
 class Authenticator:
-    """Says whose request it is; refuses who is not known, and who comes too often. For one event loop."""
+    """Identifies the caller of a request, and refuses unknown callers and those that call too often. For one event loop."""
 
     def __init__(self, read_ledger: ReadLedger, options: AccessOptions = AccessOptions()) -> None:  # noqa: B008 - a frozen value
         self._read_ledger = read_ledger
@@ -115,7 +115,7 @@ class Authenticator:
         )
         self._sessions = BrowserSessions()
         self.used_attempts: ExpiringSecrets[bool] = ExpiringSecrets(LOG_IN_SECONDS, MAX_ATTEMPTS)
-        """The log-ins at the provider that browsers came back from here, by what these keep of them: each counts once."""
+        """Log-ins at the provider that were completed here, so that each is used only once."""
         rate = float(options.calls_per_second)
         self._member_calls = RateLimiter(rate, rate * BURST_SECONDS)
         self._other_calls = RateLimiter(rate * PRIVILEGE, rate * PRIVILEGE * BURST_SECONDS)
@@ -125,15 +125,15 @@ class Authenticator:
 
     @property
     def cookie(self) -> str:
-        """The name of the cookie that a session is in."""
+        """The name of the session cookie."""
         return f"{self.options.name}_session"
 
     def make_log_in_path(self, caller: Caller = Caller(member=USER, role=TokenRole.USER)) -> str:  # noqa: B008 - a frozen value
-        """An address that logs the user, or somebody else, in, once."""
+        """A path that logs a caller in once; by default the user."""
         return f"/login?code={self._codes.add(caller, caller.member)}"
 
     async def caller(self, facts: RequestFacts) -> Caller:
-        """Who makes a request. Raises `HttpProblem`."""
+        """The caller of a request. Raises `HttpProblem`."""
         is_new = self._tokens.may_be_new(_bearer(facts.headers))
         await self._refresh_tokens(monotonic() if is_new else float("-inf"))
         await self._read_session(facts)
@@ -149,19 +149,19 @@ class Authenticator:
         return caller
 
     async def token_caller(self, facts: RequestFacts) -> Caller:
-        """Who makes a request that has a token; refuses sessions. Raises `HttpProblem`."""
+        """The caller of a request with a token; refuses sessions. Raises `HttpProblem`."""
         if not _bearer(facts.headers):
             raise refusal_problem(unauthenticated_refusal(), _CHALLENGE)
         return await self.caller(facts)
 
     def require_may_begin(self, facts: RequestFacts) -> None:
-        """Refuses to begin a log-in at the provider too often. Raises `HttpProblem`."""
+        """Limits how often one address may start a log-in at the provider. Raises `HttpProblem`."""
         seconds = self._begun.take(address_key(facts.address))
         if seconds:
             raise _too_many(seconds)
 
     def require_own_host(self, headers: Mapping[str, str]) -> None:
-        """Refuses a request that was sent to another name than the server's: a page led a browser here."""
+        """Refuses a request that is addressed to another host name (DNS rebinding). Raises `HttpProblem`."""
         host = headers.get("host", "").casefold()
         if self.options.own_names and host not in self.options.own_names:
             raise HttpProblem(
@@ -171,15 +171,15 @@ class Authenticator:
             )
 
     def takes_sessions(self, headers: Mapping[str, str]) -> bool:
-        """True when sessions count under the name that a request was sent to.
+        """True when sessions are accepted under the host name that a request was sent to.
 
-        Browsers send a cookie to every port of a name: under `127.0.0.1` whatever listens on this machine would get it.
+        Browsers send a cookie to every port of a host: under `127.0.0.1` any local program that listens would receive it.
         """
         host = headers.get("host", "").casefold()
         return host == self.options.session_name if self.options.session_name else not is_shared_name(host)
 
     def require_session_name(self, headers: Mapping[str, str]) -> None:
-        """Refuses to log somebody in under a name that sessions do not count under, and does not say which one they do."""
+        """Refuses a log-in under a host name for which sessions are not accepted, without revealing the accepted one."""
         if not self.takes_sessions(headers):
             raise HttpProblem(
                 MISDIRECTED,
@@ -188,38 +188,38 @@ class Authenticator:
             )
 
     async def open_session(self, caller: Caller, headers: Mapping[str, str], *, is_secure: bool) -> str:
-        """The cookie of a new session. Raises `HttpProblem`."""
+        """Opens a session and returns its cookie. Raises `HttpProblem`."""
         self.require_session_name(headers)
         made: list[str] = []
         await self._read_ledger(lambda opened: made.append(self._sessions.open(opened, caller)))
         return cookie_text(self.cookie, made[0], is_secure=is_secure)
 
     async def close_session(self, headers: Mapping[str, str]) -> None:
-        """Ends the session of a browser."""
+        """Ends a browser's session."""
         secret = read_cookie(headers, self.cookie)
         await self._read_ledger(lambda opened: self._sessions.close(opened, secret))
 
     def session(self, headers: Mapping[str, str]) -> BrowserSession | None:
-        """The session of a browser whose request `caller` has taken; None when there is none."""
+        """The browser session of a request that `caller` accepted; None if there is none."""
         return self._sessions.find(self._session_secret(headers))
 
     def _session_secret(self, headers: Mapping[str, str]) -> str:
         return read_cookie(headers, self.cookie) if self.takes_sessions(headers) else ""
 
     async def _read_session(self, facts: RequestFacts) -> None:
-        """Has a session read that a request shows, unless that was done lately. Raises `HttpProblem`."""
+        """Reads the request's session from the ledger unless it was read recently. Raises `HttpProblem`."""
         secret = "" if _bearer(facts.headers) else self._session_secret(facts.headers)
         if not secret or not self._sessions.is_due(secret):
             return
         if self._sessions.find(secret) is None:
-            # Anybody can send what looks like a session: looking for those that are not known has a rate.
+            # Anyone can send something that looks like a session, so lookups of unknown ones are rate-limited.
             seconds = self._unknown_sessions.take(address_key(facts.address))
             if seconds:
                 raise _too_many(seconds)
         await self._read_ledger(lambda opened: self._sessions.read(opened, secret))
 
     def take_code(self, code: str, facts: RequestFacts) -> Caller:
-        """Who logs in by a code, which is used up by it. Raises `HttpProblem`."""
+        """Uses up a log-in code and returns its caller. Raises `HttpProblem`."""
         self.require_session_name(facts.headers)
         found = self._codes.take(code)
         if found is None:
@@ -227,7 +227,7 @@ class Authenticator:
         return found
 
     async def account_caller(self, log_in: Callable[[TokenLookup], Caller], facts: RequestFacts) -> Caller:
-        """Who logs in by an account of the provider. Raises `HttpProblem`."""
+        """The caller who logs in with an account of the provider. Raises `HttpProblem`."""
         await self._refresh_tokens()
         try:
             return log_in(self._tokens)
@@ -235,7 +235,7 @@ class Authenticator:
             raise self._failure(refusal, facts) from None
 
     def note_words(self, words: Collection[str]) -> None:
-        """Has the tokens read again after a command that may have changed them."""
+        """Forgets the cached tokens after a command that may have changed them."""
         if "token" in words:
             self._tokens.forget()
 
@@ -250,12 +250,12 @@ class Authenticator:
         return self._tokens.current_caller(session.caller)
 
     async def _refresh_tokens(self, since: float = float("-inf")) -> None:
-        """Has the tokens read unless that was done lately, and since a time; one read serves all who wait."""
+        """Reads the tokens unless they were read recently and after `since`; concurrent requests share one read."""
         if not self._is_behind(since):
             return
         async with self._lock:
             if self._is_behind(since):
-                # Anybody can send what looks like a token: such reads are some way apart.
+                # Anyone can send something that looks like a token, so such reads are spaced out.
                 await asyncio.sleep(
                     min(READ_PAUSE_SECONDS, self._tokens.read_at + READ_PAUSE_SECONDS - monotonic())
                 )
@@ -267,7 +267,7 @@ class Authenticator:
         return self._tokens.is_due or self._tokens.read_at < since
 
     def _failure(self, refusal: Refused, facts: RequestFacts, *, is_guess: bool = True) -> HttpProblem:
-        """The answer to who is not known. Whoever shows nothing, or a session that is over, does not guess."""
+        """The answer to an unknown caller. A request without credentials, or with an expired session, is not a guess."""
         if refusal.code == "lines_missing":
             note_hidden(refusal)
             return HttpProblem(UNAVAILABLE, refusal.code, HIDDEN)
@@ -280,7 +280,7 @@ def _too_many(seconds: float) -> HttpProblem:
 
 
 def _require_own_page(session: BrowserSession, facts: RequestFacts) -> None:
-    """Refuses a change that a page of another site has a logged-in browser make."""
+    """Refuses a cross-site request that changes something (CSRF)."""
     if facts.method in SAFE_METHODS:
         return
     given = facts.headers.get(CSRF, "")
@@ -293,14 +293,14 @@ def _require_own_page(session: BrowserSession, facts: RequestFacts) -> None:
 
 
 def is_from_own_page(facts: RequestFacts) -> bool:
-    """True unless a browser says that a page of another site makes a request."""
+    """True unless the browser says that another site's page made the request."""
     origin, site = facts.headers.get("origin", ""), facts.headers.get("sec-fetch-site", "same-origin")
     is_own = not origin or urlsplit(origin).netloc.casefold() == facts.headers.get("host", "").casefold()
     return is_own and site == "same-origin"
 
 
 def is_shared_name(host: str) -> bool:
-    """True for the names of this machine that all its servers have."""
+    """True for host names that all servers on this machine share."""
     try:
         name = (urlsplit(f"//{host}").hostname or "").rstrip(".")
     except ValueError:
@@ -317,9 +317,9 @@ def _bearer(headers: Mapping[str, str]) -> str:
 
 
 def read_cookie(headers: Mapping[str, str], name: str) -> str:
-    """The value of a cookie, the last where there are several; empty when there is none.
+    """The value of a cookie, the last if there are several; empty if there is none.
 
-    What other cookies hold does not matter: sites of the same domain may have set them, in whatever form.
+    Other cookies are ignored, whatever their format: other sites of the same domain may have set them.
     """
     pairs = (part.strip().partition("=") for part in headers.get("cookie", "").split(";"))
     return next((value for own, _, value in reversed([*pairs]) if own == name), "")
@@ -328,6 +328,6 @@ def read_cookie(headers: Mapping[str, str], name: str) -> str:
 def cookie_text(
     name: str, value: str, *, is_secure: bool, site: str = "Strict", seconds: int = 43_200
 ) -> str:
-    """A cookie that no script reads."""
+    """A `Set-Cookie` value; scripts cannot read the cookie."""
     secure = "; Secure" if is_secure else ""
     return f"{name}={value}; Path=/; Max-Age={seconds}; HttpOnly; SameSite={site}{secure}"

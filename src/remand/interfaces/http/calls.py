@@ -1,4 +1,4 @@
-"""Runs the commands of requests in threads, each in its caller's name, on the ledger that the server holds open."""
+"""Runs the commands of requests in threads, each as its caller, on the server's open ledger."""
 
 from __future__ import annotations
 
@@ -24,25 +24,24 @@ from remand.interfaces.http.queues import CallQueue, QueueLimits, presence
 from remand.wiring.open_ledger import OpenLedger
 
 SHORT_SECONDS, LONG_SECONDS = 60.0, 7200.0
-"""After how long a request is told that its answer takes too long. The command goes on; its key tells what came of it."""
+"""The time after which a request is answered with "too slow". The command continues; its key retrieves the result."""
 LONG_THREADS = 8
-"""How many calls of each group run at a time."""
+"""How many calls of each group run at once."""
 MEMBER_LONG_CALLS = 4
-"""How many calls of each group a member may have under way: others find threads, too."""
+"""How many calls of each group one member may have in progress, so that others get threads as well."""
 READ_THREADS = 2
 SHORT_CALLS, READS = "short-call", "read"
-"""Groups of short calls. What the server itself reads, such as who may call, waits for no call."""
+"""Groups of short calls. The server's own reads, such as those of tokens, do not wait for calls."""
 LONG_CALLS, CLAIMS, WAITS, TRANSFERS = "long-call", "claim", "wait", "transfer"
-"""Groups of long calls, each with threads of its own. Done claims wait for workers, and workers for commits from here:
-in one group they would wait for each other for ever."""
+"""Groups of long calls, each with its own threads: done claims wait for workers, which wait for commits from the server."""
 GROUPS = {"task submit": CLAIMS, "handoff complete": CLAIMS, "gate wait": WAITS}
-"""The group of a command; others are in `LONG_CALLS`."""
+"""The group of a command; all others are in `LONG_CALLS`."""
 HOUSEKEEPING_SECONDS = 2.0
-"""How often files for people, notices and warnings are brought in step with what was decided."""
+"""How often files for people, notices and warnings are updated."""
 
 Answer = TypeVar("Answer")
 AskQuery = Callable[..., Any]
-"""Runs a query by its name and the values of its arguments, and gives what it prints with `--json`."""
+"""Runs a query by name with the values of its arguments and returns its `--json` output."""
 
 
 class ServedLedger(Protocol):
@@ -50,17 +49,17 @@ class ServedLedger(Protocol):
 
     @property
     def threads(self) -> int:
-        """How many short calls it answers at a time."""
+        """How many short calls run at once."""
 
     def use(self, *, is_long: bool) -> AbstractContextManager[OpenLedger]:
         """The open ledger, for one call."""
 
     def close(self) -> None:
-        """Lets go of it."""
+        """Closes the ledger."""
 
 
 class CallResult(NamedTuple):
-    """What a call of the command line has printed, and its exit code."""
+    """The output and exit code of a command line."""
 
     code: int
     output: str
@@ -71,7 +70,7 @@ class CallRunner:
     """Runs calls. Short ones do not wait for long ones."""
 
     def __init__(self, ledger: ServedLedger, before: Callable[[], None] = lambda: None) -> None:
-        """`before` is called before each call, in its thread: what is decided by is brought up to date."""
+        """`before` is called in the thread of each call before it runs, to update what decisions depend on."""
         self._ledger = ledger
         self._before = before
         long = QueueLimits(threads=LONG_THREADS, seconds=LONG_SECONDS, each=MEMBER_LONG_CALLS)
@@ -87,11 +86,11 @@ class CallRunner:
 
     @property
     def call_count(self) -> int:
-        """How many calls run or wait."""
+        """How many calls are running or waiting."""
         return sum(queue.running for queue in self._queues.values())
 
     def _keep_house(self) -> None:
-        """Does what follows the calls of the command line: here it follows many at once, and keeps nobody waiting."""
+        """Runs the follow-up work of commands periodically, for many commands at once, without delaying any of them."""
         changes = -1
         while not self._is_closed.is_set():
             with suppress(RemandError, OSError), self._ledger.use(is_long=False) as opened:
@@ -102,7 +101,7 @@ class CallRunner:
             self._is_closed.wait(HOUSEKEEPING_SECONDS)
 
     def close(self) -> None:
-        """Waits for the calls that run; those that wait for a thread are not begun."""
+        """Waits for the running calls and cancels those that are still waiting for a thread."""
         self._is_closed.set()
         self._housekeeping.join()
         for queue in self._queues.values():
@@ -112,7 +111,7 @@ class CallRunner:
     async def answer(
         self, command: commands.RemoteCommand, values: SimpleNamespace, text: str, caller: Caller, key: str
     ) -> tuple[int, Any]:
-        """The exit code of a command and its answer, as `--json` prints it."""
+        """The exit code of a command and its `--json` output."""
         call = CommandCall(command.name, [], key=own_key(caller, key), is_json=True)
         require_call(caller, call.command)
         commands.require_served(call.command, values)
@@ -125,7 +124,7 @@ class CallRunner:
     async def run(
         self, arguments: list[str], settings: Mapping[str, str], given: str, caller: Caller, key: str
     ) -> CallResult:
-        """Runs a whole command line, as somebody gave it on another machine."""
+        """Runs a whole command line that was entered on another machine."""
         call = parse_call(arguments)
         reason = commands.LOCAL.get(call.command, "") if call.command not in commands.BY_CALLS else ""
         if reason:
@@ -152,9 +151,9 @@ class CallRunner:
         *,
         is_long: bool = False,
     ) -> Answer:
-        """What somebody reads of the ledger by several queries, each a command in their name, and what is made of it.
+        """Reads the ledger with several queries, each run as the caller, and returns what `show` makes of the result.
 
-        All of it in one thread; `show` is called when others may use the ledger again.
+        Everything runs in one thread; `show` runs after the ledger has been released.
         """
 
         def run(opened: OpenLedger) -> Any:
@@ -170,11 +169,11 @@ class CallRunner:
         return await self._in_queue(lambda: show(self._run(run, is_long)), group, caller)
 
     async def read_ledger(self, read: Callable[[OpenLedger], Answer]) -> Answer:
-        """What is read of the ledger, in a thread."""
+        """Reads the ledger in a thread."""
         return await self._in_queue(lambda: self._run(read, is_long=False), READS)
 
     async def require_ready(self) -> None:
-        """Raises what keeps the ledger from being read now."""
+        """Raises an error if the ledger cannot be read."""
         await self.read_ledger(_require_readable)
 
     async def in_thread(
@@ -185,9 +184,9 @@ class CallRunner:
         group: str = LONG_CALLS,
         caller: Caller | None = None,
     ) -> Answer:
-        """Runs something on the ledger in a thread, a long one in one of its group.
+        """Runs a function with the ledger in a thread; a long one in a thread of its group.
 
-        Raises `HttpProblem` when too much waits, of all or of the caller, or it takes too long.
+        Raises `HttpProblem` when too many calls wait, in total or of this caller, or when it takes too long.
         """
         return await self._in_queue(
             lambda: self._run(run, is_long), group if is_long else SHORT_CALLS, caller
@@ -212,7 +211,7 @@ class CallRunner:
     def _origin(
         self, opened: OpenLedger, caller: Caller, settings: Mapping[str, str], given: str
     ) -> CallOrigin:
-        """Where a request's command runs: nothing of the server's own surroundings is in it."""
+        """The environment of a request's command; it contains nothing of the server's own environment."""
         width = settings.get("width", "")
         return CallOrigin(
             folder=opened.place.root,
@@ -235,7 +234,7 @@ class CallRunner:
             with self._ledger.use(is_long=is_long) as opened:
                 return run(opened)
         except LedgerReplaced:
-            # It was opened anew by whoever found that out; what was not answered has not been done.
+            # Whoever noticed has reopened the ledger; a call that was not answered was not carried out.
             with self._ledger.use(is_long=is_long) as opened:
                 return run(opened)
 
@@ -249,14 +248,14 @@ def _group(command: str) -> str:
 
 
 def own_key(caller: Caller, key: str) -> str:
-    """The idempotency key of a caller: nobody can use up another's."""
+    """The caller's idempotency key, scoped to the caller so that nobody can use up another's."""
     if not key:
         return ""
     return f"http-{sha256(f'{caller.token_id or caller.member} {key}'.encode('utf-8', 'replace')).hexdigest()[:40]}"
 
 
 def _values(call: CommandCall) -> object:
-    """What the words of a call give for its arguments; None when they do not fit: the command says so and does nothing."""
+    """The argument values of a call; None if they do not parse: the command then reports the error and does nothing."""
     try:
         return main.parse_values(call)
     except UsageError:
@@ -264,7 +263,7 @@ def _values(call: CommandCall) -> object:
 
 
 def _own_words(call: CommandCall, key: str) -> list[str]:
-    """The words of a call under another key, in the server's own folder."""
+    """The words of a call with the scoped key, without options that name folders."""
     common = ["--json"] if call.is_json else []
     common += ["--as", call.actor] if call.actor else []
     common += ["--key", key] if key else []
@@ -272,5 +271,5 @@ def _own_words(call: CommandCall, key: str) -> list[str]:
 
 
 def _text(stream: io.StringIO) -> str:
-    """What was written, in whole characters."""
+    """The text written to a stream, with lone surrogates escaped."""
     return stream.getvalue().encode("utf-8", "backslashreplace").decode("utf-8")

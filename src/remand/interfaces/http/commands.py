@@ -1,4 +1,4 @@
-"""Which commands are served over HTTP, how, and by which names their arguments are given: all from the command line's declarations."""
+"""The commands served over HTTP and the names of their arguments, derived from the declarations of the command line."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ LOCAL: Mapping[str, str] = {
     "log archive": _MAINTENANCE,
     "handoff consult": "it runs the user's own commands, which the server does by itself after a rejection",
 }
-"""Commands that have no route, and why. `/api/calls` takes those of `BY_CALLS` besides the others."""
+"""Commands without a route, and why. `/api/calls` accepts those in `BY_CALLS` as well as the served ones."""
 BY_CALLS = frozenset({"hook relay"})
 
 QUERIES = frozenset(
@@ -79,7 +79,7 @@ QUERIES = frozenset(
         *("analyze rejections", "analyze rework", "analyze runs", "analyze integrity", "audit", "token list"),
     }
 )
-"""Commands that change nothing: their method is GET, and their answer has an ETag."""
+"""Commands that change nothing: their method is GET, and their answers have an ETag."""
 CHANGES = frozenset(
     {
         *("task add", "task import", "task claim", "task prompt", "task submit", "task heartbeat"),
@@ -92,7 +92,7 @@ CHANGES = frozenset(
         *("log publish", "simulate", "sync", "token create", "token revoke"),
     }
 )
-"""Commands that change something, or take a text that no address holds: their method is POST."""
+"""Commands that change something, or take a text too long for a URL: their method is POST."""
 LONG = frozenset(
     {
         *(
@@ -117,30 +117,30 @@ LONG = frozenset(
         ),
     }
 )
-"""Commands that run other programs or read the whole log: others do not wait for them."""
+"""Commands that run other programs or read the whole log: other calls do not wait for them."""
 
 TEXTS = {("handoff reject", "source"): "record", ("simulate", "policy"): "policy"}
-"""Arguments that name a file on the command line, and by which name its text is given here."""
+"""Arguments that name a file on the command line, with the name under which HTTP takes its text."""
 LEFT_OUT = {("graph export", "output"), ("analyze rejections", "plot"), ("log tail", "follow")}
-"""Arguments that have a file written, or go on for good: no route offers them, and no command line may give them."""
+"""Arguments that write a file or never end: no route offers them, and no command line may use them."""
 _OBJECTS = "JSON"
-"""What arguments are called that take an object as JSON: here they take the object."""
+"""The metavar of arguments that take an object as JSON text; over HTTP they take the object itself."""
 _LIST_LIMIT = ("limit", "all")
-"""How much of a list people see. Here a list has pages instead."""
+"""The options that limit lists for people; over HTTP lists have pages instead."""
 
 
 MAX_ROWS = 10_000
-"""How long a page may be."""
+"""The most rows a page may have."""
 
 
 class Parameter(NamedTuple):
-    """One argument as it is given over HTTP."""
+    """One argument over HTTP."""
 
     name: str
     argument: Argument
     type: Any
     is_text: bool = False
-    """True when it is the text of what would be a file."""
+    """True if it is the text of what is a file on the command line."""
 
     @property
     def is_required(self) -> bool:
@@ -150,7 +150,7 @@ class Parameter(NamedTuple):
 
 
 class RemoteCommand:
-    """A command that is served: its address, and what it takes."""
+    """A served command: its path and its parameters."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -182,14 +182,14 @@ class RemoteCommand:
         return "GET" if self.is_query else "POST"
 
     def read_body(self, body: bytes) -> tuple[SimpleNamespace, str]:
-        """The values of the arguments in a JSON body, and the text in place of a file. Raises `UsageError`."""
+        """The argument values in a JSON body, and the text that replaces a file. Raises `UsageError`."""
         try:
             return self._values(self._decode(body or b"{}"))
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
             raise UsageError(f"The body does not fit: {error}.") from None
 
     def read_query(self, query: bytes) -> tuple[SimpleNamespace, str, Mapping[str, str]]:
-        """The same from a query, and what it says about pages."""
+        """The same from a query string, with its page parameters."""
         try:
             pairs = parse_qsl(
                 query.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=200
@@ -205,19 +205,19 @@ class RemoteCommand:
         return *self._values(record), page
 
     def read_values(self, given: Mapping[str, Any]) -> tuple[SimpleNamespace, str]:
-        """The same from values by name, which may be texts. Raises `UsageError`."""
+        """The same from values by name, which may be strings. Raises `UsageError`."""
         try:
             return self._values(msgspec.convert(given, self.record, strict=False))
         except msgspec.MsgspecError as error:
             raise UsageError(f"The values do not fit: {error}.") from None
 
     def read_form(self, pairs: Iterable[tuple[str, str]]) -> dict[str, Any]:
-        """What the fields of a form give for the arguments; an empty field gives nothing. Raises `UsageError`."""
+        """The argument values in a form's fields; empty fields are ignored. Raises `UsageError`."""
         names = {one.name for one in self.parameters}
         return self._gather(pair for pair in pairs if pair[0] in names and pair[1])
 
     def command_line(self, given: Mapping[str, Any]) -> list[str]:
-        """The words that do the same at a shell."""
+        """The equivalent command line."""
         words, options = ["remand", *self.name.split(" ")], []
         for one in self.parameters:
             if one.name not in given:
@@ -233,7 +233,7 @@ class RemoteCommand:
         return words + options
 
     def _gather(self, pairs: Iterable[tuple[str, str]]) -> dict[str, Any]:
-        """A query's values by name; what is given several times for one value is refused."""
+        """The values of a query string by name; refuses repeated values for a single-valued argument."""
         lists = {one.name for one in self.parameters if _is_list(one.argument)}
         given: dict[str, Any] = {}
         for name, value in pairs:
@@ -263,10 +263,10 @@ _PLACE = re.compile(r"(\d{1,9})-([0-9a-f]{16})")
 
 
 def cut_page(data: Any, page: Mapping[str, str]) -> tuple[Any, str]:
-    """A part of a list, and where the next part begins; empty after the last one. Raises `UsageError`.
+    """One page of a list, and the cursor of the next page; empty after the last page. Raises `UsageError`.
 
-    A place is the number of the row before it and that row's hash: rows that came or went before it do not matter, as long
-    as the row itself is as it was.
+    A cursor is the number and hash of the last row: rows added or removed before it do not matter as long as that row
+    is unchanged.
     """
     if isinstance(data, ListPage):
         return data
@@ -280,7 +280,7 @@ def cut_page(data: Any, page: Mapping[str, str]) -> tuple[Any, str]:
 
 
 def require_limit(page: Mapping[str, str]) -> int:
-    """How many rows a page is to have; 0 for all. Raises `UsageError`."""
+    """The requested page length; 0 for all. Raises `UsageError`."""
     limit = page.get("limit", "")
     if limit and not (limit.isascii() and limit.isdigit() and 0 < int(limit[:10]) <= MAX_ROWS):
         raise UsageError(f"limit is a number from 1 to {MAX_ROWS}.")
@@ -304,12 +304,12 @@ def _row_hash(row: Any) -> str:
 
 @cache
 def remote_commands() -> dict[str, RemoteCommand]:
-    """Every command that is served, by name."""
+    """All served commands by name."""
     return {name: RemoteCommand(name) for name in COMMANDS if name not in LOCAL}
 
 
 def require_served(command: str, values: object) -> None:
-    """Refuses a call that gives one of `LEFT_OUT`, however it was given. Raises `UsageError`."""
+    """Refuses a call with one of `LEFT_OUT`, in whichever form. Raises `UsageError`."""
     for one in command_spec(command).arguments:
         if (command, one.dest) in LEFT_OUT and getattr(values, one.dest, one.default) != one.default:
             raise UsageError(
@@ -336,7 +336,7 @@ def _parameter(command: str, argument: Argument) -> Parameter:
 
 
 def _type(argument: Argument) -> Any:
-    """What an argument takes, as a type that msgspec checks."""
+    """The type of an argument, which msgspec checks."""
     options = argument.options
     if options.get("action") == "store_true":
         return bool
@@ -352,7 +352,7 @@ def _type(argument: Argument) -> Any:
 
 
 def _as_on_the_command_line(argument: Argument, value: Any) -> Any:
-    """A value as the command finds it when it was given in words. Raises `UsageError`."""
+    """A value converted as on the command line. Raises `UsageError`."""
     convert = argument.options.get("type", str)
     if isinstance(value, list):
         return (
@@ -371,7 +371,7 @@ def _as_on_the_command_line(argument: Argument, value: Any) -> Any:
 
 
 def _require_whole_texts(value: Any) -> None:
-    """Refuses a text with a NUL character, which no program takes, at any depth."""
+    """Refuses a text with a NUL character, at any depth: no program accepts one."""
     if isinstance(value, str):
         if "\0" in value:
             raise UsageError("A text contains a NUL character. Remove it.")

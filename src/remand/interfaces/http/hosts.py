@@ -1,4 +1,4 @@
-"""What hosts and workers ask a server: commits, which they send and take, and what the scheduler of a host asks of the ledger."""
+"""The routes for hosts and workers: upload and download of commits, and the questions that a host's scheduler asks."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ from remand.wiring.startup import LedgerLocation, repository, submissions
 
 UPLOAD, FETCH = "commit upload", "commit fetch"
 SCHEDULE = "run members"
-"""What it is called in the table of who may call what."""
+"""The name of this right in the access table."""
 UPLOAD_SECONDS = 600.0
 SLOWEST_UPLOAD = 16 << 10
-"""How many bytes a second arrive of a pack at least: who sends less holds a place that others wait for."""
+"""The slowest accepted upload in bytes per second: a slower one would occupy a slot that others wait for."""
 MAX_UPLOADS = 4
-"""How many packs are received at a time: each is held in memory. Of one token, one."""
+"""How many packs are received at once, as each is held in memory; one per token."""
 MAX_KNOWN = 50
 _COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 
@@ -46,9 +46,9 @@ class OfferedCommit(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     commit: str
     kind: Literal["task", "handoff"] = "task"
     name: str = ""
-    """The task, or the handoff, by whatever name; empty for a commit that belongs to none."""
+    """The task or handoff, by any of its names; empty for a commit that belongs to neither."""
     is_pushed: bool = False
-    """The host has put it on the project's remote."""
+    """Whether the host has pushed it to the project's remote."""
 
 
 _decode_offer = msgspec.json.Decoder(OfferedCommit).decode
@@ -56,7 +56,7 @@ _decode_question = msgspec.json.Decoder(HostQuestion).decode
 
 
 def commit_routes(context: ServerContext) -> list[ASGIRouteHandler]:
-    """The routes by which commits come and go."""
+    """The routes for uploading and downloading commits."""
     senders: set[str] = set()
 
     async def offer(scope: Scope, receive: Receive) -> HttpAnswer:
@@ -112,7 +112,7 @@ def commit_routes(context: ServerContext) -> list[ASGIRouteHandler]:
 
 @contextmanager
 def _place(senders: set[str], caller: Caller) -> Iterator[None]:
-    """A place among the packs that are received. Raises `HttpProblem` when there is none for the caller."""
+    """Reserves one of the upload slots for the caller. Raises `HttpProblem` if there is none."""
     name = caller.token_id or caller.member
     if name in senders or len(senders) >= MAX_UPLOADS:
         whose = "Another upload of yours is" if name in senders else "Too many uploads are"
@@ -125,13 +125,13 @@ def _place(senders: set[str], caller: Caller) -> Iterator[None]:
 
 
 def base_refresh(place: LedgerLocation) -> Callable[[], None]:
-    """What keeps the base branch of a server's clone young, for `CallRunner`."""
+    """A function that fetches the base branch into the server's clone, for `CallRunner`."""
     settings = SettingsSource(repository.GitRepository(place), place.root, place.common_dir)
     return submissions.BaseFetcher(place, settings.base_branch, inherited_environment("REMAND_")).refresh
 
 
 def _query(scope: Scope) -> tuple[str, str, list[str]]:
-    """The task, the commit, and the commits that whoever asks has, out of an address."""
+    """The task, the commit and the client's known commits from a query string."""
     try:
         found = parse_qs(scope["query_string"].decode("latin-1"), max_num_fields=MAX_KNOWN + 2)
     except ValueError as error:
@@ -151,7 +151,7 @@ def _require_id(commit: str) -> None:
 
 
 def _offer(opened: OpenLedger, caller: Caller, offered: OfferedCommit) -> dict[str, object]:
-    """Whether the server has a commit, or has just fetched it; and what it has that a pack can leave out."""
+    """Whether the server has a commit or could fetch it, and the commits that a pack can omit."""
     task = _own_task(opened, caller, offered.kind, offered.name)
     store, commit = opened.submissions, offered.commit
     is_there = store.has(commit) or store.take_shared(commit)
@@ -169,7 +169,7 @@ def _receive(opened: OpenLedger, caller: Caller, name: str, commit: str, pack: b
 
 
 def _own_task(opened: OpenLedger, caller: Caller, kind: str, name: str) -> Task | None:
-    """The task that commits are brought for; refuses one that is not the caller's."""
+    """The task that a commit is for; refuses a task that the caller does not hold."""
     opened.ledger.refresh()
     with opened.store.read() as view:
         if kind == "handoff":
@@ -184,7 +184,7 @@ def _own_task(opened: OpenLedger, caller: Caller, kind: str, name: str) -> Task 
 
 
 def _known_commits(opened: OpenLedger, task: Task | None) -> list[str]:
-    """Commits that the server has and a host is likely to have, too."""
+    """Commits that the server has and the host probably has as well."""
     found = [opened.settings.rules().base]
     if task is not None:
         found += [task.claim.base if task.claim else "", task.submission.commit if task.submission else ""]
@@ -192,7 +192,7 @@ def _known_commits(opened: OpenLedger, task: Task | None) -> list[str]:
 
 
 def scheduler_routes(context: ServerContext) -> list[ASGIRouteHandler]:
-    """The one route that a host's scheduler uses."""
+    """The route for a host's scheduler."""
 
     async def answer(scope: Scope, receive: Receive) -> HttpAnswer:
         facts = request_facts(scope)
@@ -202,7 +202,7 @@ def scheduler_routes(context: ServerContext) -> list[ASGIRouteHandler]:
             question = _decode_question(await read_body(receive, facts.headers))
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:
             raise UsageError(f"The body does not fit: {error}.") from None
-        # What a reviewer is told holds the whole change, which git may take long to read.
+        # A reviewer's prompt contains the whole change, which git may take long to read.
         answered = await context.runner.in_thread(
             lambda opened: _answer_host(opened, caller, question),
             is_long=bool(question.run_id),

@@ -1,4 +1,4 @@
-"""The ledger that a server's calls use, and how their requests are answered in groups: the embedded one, or a team's."""
+"""The ledger behind a server's calls (embedded or PostgreSQL), and how its requests are committed in groups."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from remand.wiring.startup import LedgerLocation
 
 
 class EmbeddedLedger:
-    """The SQLite ledger of a repository. One thread at a time uses what is open; what takes long opens its own."""
+    """The SQLite ledger of a repository. One thread at a time uses the shared connection; long calls open their own."""
 
     threads = 16
 
@@ -28,7 +28,7 @@ class EmbeddedLedger:
 
     @contextmanager
     def use(self, *, is_long: bool) -> Iterator[OpenLedger]:
-        """The open ledger, for one call. It is opened again when its file was replaced."""
+        """The open ledger, for one call. It is reopened if its file was replaced."""
         if is_long:
             opened = open_at(self._place, store_url="")
             try:
@@ -51,7 +51,7 @@ class EmbeddedLedger:
         commit = GroupCommit(_LockedLedger(opened.ledger, self._lock))
 
         def ask(request: Request) -> Answer:
-            # The thread that asks holds the lock: others go on while what it asks for is made durable.
+            # The calling thread holds the lock; it is released while the answer is made durable.
             self._lock.release()
             try:
                 return commit.ask(request)
@@ -62,7 +62,7 @@ class EmbeddedLedger:
         return opened
 
     def close(self) -> None:
-        """Lets go of the file."""
+        """Closes the file."""
         with self._lock:
             self._close_shared()
 
@@ -73,7 +73,7 @@ class EmbeddedLedger:
 
 
 class _LockedLedger:
-    """A ledger whose tables one thread at a time uses. Its event files are synced without the lock."""
+    """A ledger whose tables are used by one thread at a time. Its event files are synced without the lock."""
 
     def __init__(self, ledger: Ledger, lock: threading.Lock) -> None:
         self._ledger = ledger
@@ -90,7 +90,7 @@ class _LockedLedger:
 
 
 class TeamLedger:
-    """A ledger in PostgreSQL, which many threads use at once."""
+    """A PostgreSQL ledger, which many threads use concurrently."""
 
     threads = 32
 
@@ -104,5 +104,5 @@ class TeamLedger:
         yield self._opened
 
     def close(self) -> None:
-        """Lets go of its connections."""
+        """Closes its connections."""
         self._opened.close()

@@ -1,4 +1,4 @@
-"""Routes by which people log in and out: the link of the embedded server, a token, or an OpenID Connect provider."""
+"""Routes for logging in and out: by the embedded server's link, a token, or an OpenID Connect provider."""
 
 from __future__ import annotations
 
@@ -44,11 +44,11 @@ _HTML = "text/html; charset=utf-8"
 
 
 LogInPage = Callable[[RequestFacts, int, str], HttpAnswer]
-"""Makes the page on which people log in, with a status and what went wrong."""
+"""Renders the log-in page with a status code and an error message."""
 
 
 def log_in_routes(context: ServerContext, page: LogInPage) -> list[ASGIRouteHandler]:
-    """All of them."""
+    """The routes for logging in and out."""
     access = context.authenticator
 
     async def follow_link(scope: Scope, _receive: Receive) -> HttpAnswer:
@@ -67,7 +67,7 @@ def log_in_routes(context: ServerContext, page: LogInPage) -> list[ASGIRouteHand
     async def send_token(scope: Scope, receive: Receive) -> HttpAnswer:
         facts = request_facts(scope)
         if not is_from_own_page(facts):
-            return page(facts, FORBIDDEN, "Log in from this page.")  # nobody is logged in as another unawares
+            return page(facts, FORBIDDEN, "Log in from this page.")  # prevents log-in CSRF
         form = parse_qs((await read_body(receive, facts.headers, MAX_FORM)).decode("latin-1"))
         shown = facts._replace(
             headers={**facts.headers, "authorization": f"Bearer {form.get('token', [''])[0]}"}
@@ -143,7 +143,7 @@ def _provider_routes(context: ServerContext) -> list[ASGIRouteHandler]:
         account = await asyncio.to_thread(provider.account, code, attempt)
         caller = await access.account_caller(lambda tokens: tokens.account_caller(account, role), facts)
         if access.options.session_name and not access.takes_sessions(facts.headers):
-            # The provider leads back to the address that it knows, which may be one that sessions do not count under.
+            # The provider redirects to its registered address, whose host name may not accept sessions.
             link = f"{scope['scheme']}://{access.options.session_name}{access.make_log_in_path(caller)}"
             return HttpAnswer(200, _lead_to(link), _PRIVATE, _HTML)
         cookie = await access.open_session(caller, facts.headers, is_secure=_is_secure(scope))
@@ -156,7 +156,9 @@ def _provider_routes(context: ServerContext) -> list[ASGIRouteHandler]:
 
 
 def _lead_to(address: str) -> bytes:
-    """A page that leads to an address. A redirect would not do: it still counts as the other site's, whom no strict cookie is sent."""
+    """A page that forwards to an address. After a redirect the browser would still treat the request as cross-site and
+    send no strict cookie.
+    """
     return (
         f'<!doctype html><meta http-equiv="refresh" content="0;url={address}">'
         f'<title>Remand</title><link rel="icon" href="/static/icon.svg"><a href="{address}">Continue</a>'
@@ -173,7 +175,7 @@ def _provider(context: ServerContext) -> IdentityProvider:
 
 
 def _origin(context: ServerContext, scope: Scope) -> str:
-    """The server's address as the browser sees it."""
+    """The server's origin as the browser sees it."""
     host = request_facts(scope).headers.get("host", "localhost")
     return context.authenticator.options.url or f"{scope.get('scheme', 'http')}://{host}"
 

@@ -1,4 +1,4 @@
-"""What is answered when a request is not carried out: problem details (RFC 9457) with the command line's refusal codes."""
+"""Problem details (RFC 9457) for requests that were not carried out, with the command line's refusal codes."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ BAD_REQUEST, UNAUTHENTICATED, FORBIDDEN, NOT_FOUND, CONFLICT = 400, 401, 403, 40
 UNPROCESSABLE, TOO_MANY, UNAVAILABLE = 422, 429, 503
 MEDIA_TYPE = "application/problem+json"
 HIDDEN = "The server cannot answer this now. Its log says why."
-"""What a stranger is told: a message may name files, sockets and addresses of the machine."""
+"""The detail for unauthenticated callers: the real message may name files, sockets and addresses of the machine."""
 _log = logging.getLogger("remand.http")
 _log_lines = RateLimiter(rate=0.1, burst=10.0)
-"""Strangers do not fill the log."""
+"""Keeps unauthenticated callers from filling the log."""
 
 _STATUSES = {
     UNAUTHENTICATED: "not_authenticated",
@@ -31,7 +31,7 @@ _STATUSES = {
 STATUS_OF_REFUSAL: Mapping[str, int] = {
     code: status for status, codes in _STATUSES.items() for code in codes.split()
 }
-"""The status of each refusal; those that are not here are conflicts with how things are."""
+"""The HTTP status of each refusal; all others are 409."""
 TITLES = {
     "bad_request": "The request does not fit the command.",
     "not_found": "There is nothing at this address.",
@@ -43,21 +43,21 @@ TITLES = {
     "unavailable": "The server cannot carry the command out now.",
     "failed": "The server failed. Its log says how.",
 }
-"""Problems that are not refusals of a command."""
+"""Titles of problems that are not refusals of a command."""
 
 
 SHOWS_FILES = frozenset({"gate report"})
-"""Commands that show a file of the machine they run on. What the command line calls its environment is here that there is none."""
+"""Commands that show a file of the server's machine: an environment error there means that the file does not exist."""
 
 
 def note_hidden(error: Exception) -> None:
-    """Writes down what a stranger is not told."""
+    """Logs the error that is hidden from an unauthenticated caller."""
     if not _log_lines.take(""):
         _log.error("a request was not answered: %r", str(error))
 
 
 class HttpProblem(Exception):  # noqa: N818 - what RFC 9457 calls it
-    """A request that is not carried out, and the status that says so."""
+    """A request that was not carried out, with its HTTP status."""
 
     def __init__(self, status: int, code: str, detail: str, headers: Mapping[str, str] | None = None) -> None:
         super().__init__(detail)
@@ -68,7 +68,7 @@ class HttpProblem(Exception):  # noqa: N818 - what RFC 9457 calls it
 
 
 def refusal_problem(refusal: Refused, headers: Mapping[str, str] | None = None) -> HttpProblem:
-    """A refusal of the request itself, before any command."""
+    """A refusal of the request itself, before any command runs."""
     status = STATUS_OF_REFUSAL.get(refusal.code, CONFLICT)
     return HttpProblem(status, refusal.code, refusal.message, headers)
 
@@ -76,7 +76,7 @@ def refusal_problem(refusal: Refused, headers: Mapping[str, str] | None = None) 
 def problem_document(
     status: int, code: str, detail: str, more: Mapping[str, Any] | None = None
 ) -> dict[str, Any]:
-    """The members of a problem; `more` is what a refusal has to say besides, of which `status` is the task's."""
+    """The members of a problem document; `more` adds those of a refusal, with its `status` as `task_status`."""
     meaning, remedy = MEANINGS.get(code, (TITLES.get(code, code), ""))
     document = {
         "type": f"/api/explain?code={code}",
@@ -90,12 +90,12 @@ def problem_document(
 
 
 def refusal_document(code: str, message: str, more: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """The problem that a refusal is."""
+    """The problem document of a refusal."""
     return problem_document(STATUS_OF_REFUSAL.get(code, CONFLICT), code, message, more)
 
 
 def problem_of_answer(data: Any, command: str = "") -> dict[str, Any] | None:
-    """The problem that a command's answer is; None when it was carried out."""
+    """The problem document of a command's answer; None if the command was carried out."""
     if not isinstance(data, dict):
         return None
     if "refused" in data:

@@ -1,4 +1,4 @@
-"""The threads that calls run in: one kind does not wait for another, and no caller takes all the places."""
+"""The thread pools of calls: kinds of calls do not wait for each other, and no caller occupies all threads."""
 
 from __future__ import annotations
 
@@ -16,37 +16,37 @@ from remand.domain.record import NamedTuple
 from remand.interfaces.http.problems import UNAVAILABLE, HttpProblem, refusal_problem
 
 PRIVILEGE = 20
-"""How many times as many calls hosts, workers and the user may have under way as other members."""
+"""How many times the calls of other members hosts, workers and the user may have in progress."""
 
 Answer = TypeVar("Answer")
 
 
 class QueueLimits(NamedTuple):
-    """How many calls of a kind there may be."""
+    """The limits for one kind of call."""
 
     threads: int
     seconds: float
-    """After how long a request is told that its answer takes too long."""
+    """The time after which a request is answered with "too slow"."""
     most: int = 1000
-    """How many run or wait for a thread; more are turned away at once."""
+    """How many may run or wait for a thread; further calls are refused immediately."""
     each: int = 16
-    """How many of one caller do."""
+    """How many of them one caller may have."""
 
 
 class CallQueue:
-    """Calls of one kind. For one event loop."""
+    """The calls of one kind. For one event loop."""
 
     def __init__(self, name: str, limits: QueueLimits) -> None:
         self.limits = limits
         self._pool = ThreadPoolExecutor(limits.threads, name)
         self.running = 0
-        """How many calls run or wait."""
+        """How many calls are running or waiting."""
         self._by_caller: Counter[str] = Counter()
 
     def submit(
         self, run: Callable[[], Answer], caller: Caller | None
     ) -> tuple[Future[Answer], asyncio.Future[Answer]]:
-        """Has something run in a thread. Raises `HttpProblem` when too much is under way already."""
+        """Runs a function in a thread. Raises `HttpProblem` when too many calls are in progress."""
         name, limits = (caller.token_id or caller.member) if caller else "", self.limits
         if self.running >= limits.most:
             raise HttpProblem(UNAVAILABLE, "unavailable", "Too many requests wait.", {"retry-after": "1"})
@@ -62,14 +62,14 @@ class CallQueue:
             if not self._by_caller[name]:
                 del self._by_caller[name]
             if not ended.cancelled():
-                ended.exception()  # whoever waited for it may be gone
+                ended.exception()  # retrieved even if nobody awaits it any more
 
         future = asyncio.wrap_future(job)
         future.add_done_callback(note_end)
         return job, future
 
     def close(self) -> None:
-        """Waits for the calls that run; those that wait for a thread are not begun."""
+        """Waits for the running calls and cancels those that are still waiting for a thread."""
         self._pool.shutdown(wait=True, cancel_futures=True)
 
 
@@ -78,7 +78,7 @@ def _privilege(caller: Caller) -> int:
 
 
 class ClientPresence:
-    """Whether whoever made a request is still there: what waits for a thread for them is dropped when they leave."""
+    """Watches whether the client is still connected: jobs that wait for a thread are cancelled when it disconnects."""
 
     def __init__(self, receive: Receive, *, has_body: bool) -> None:
         self._receive = receive
@@ -89,28 +89,28 @@ class ClientPresence:
             self._is_read.set()
 
     async def receive(self) -> Any:
-        """The next part of the body, for who reads it."""
+        """The next part of the body."""
         message: Any = await self._receive()
         if message["type"] != "http.request" or not message.get("more_body"):
             self._is_read.set()
         return message
 
     def add(self, job: Future[Any]) -> None:
-        """Something that is done for the client alone."""
+        """Registers a job that only this client needs."""
         self._jobs.append(job)
         if self._is_gone:
             job.cancel()
 
     async def watch(self) -> None:
-        """Waits until the client leaves, and drops what has not begun by then."""
+        """Waits until the client disconnects, and then cancels the jobs that have not started."""
         await self._is_read.wait()
         message: Any = None
         while message is None or message["type"] != "http.disconnect":
             message = await self._receive()
         self._is_gone = True
         for job in self._jobs:
-            job.cancel()  # what runs goes on
+            job.cancel()  # running jobs continue
 
 
 presence: ContextVar[ClientPresence | None] = ContextVar("presence", default=None)
-"""Whoever made the request that is being answered."""
+"""The client of the current request."""

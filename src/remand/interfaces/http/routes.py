@@ -1,4 +1,4 @@
-"""One route for each command that is served, `/api/calls` for whole command lines, and the OpenAPI document made from them."""
+"""One route per served command, `/api/calls` for whole command lines, and the OpenAPI document derived from them."""
 
 from __future__ import annotations
 
@@ -45,37 +45,37 @@ from remand.interfaces.http.telemetry import Metrics
 from remand.startup import VERSION
 
 MAX_BODY = 4 << 20
-"""How many bytes a request may have: as many as a value of the command line."""
+"""The largest request body in bytes: the same as for a value on the command line."""
 BODY_SECONDS = 30.0
-"""How long a request may take to arrive."""
+"""How long a request body may take to arrive."""
 FIRST_SECONDS = 10.0
-"""How long a body that has to arrive at some speed may take to begin."""
+"""How long the start of a body with a minimum speed may take."""
 JSON_TYPE = "application/json"
 NOT_MODIFIED = 304
 
 
 class ServerContext(NamedTuple):
-    """What the routes work with."""
+    """The objects that routes work with."""
 
     runner: CallRunner
     authenticator: Authenticator
     metrics: Metrics
     is_ending: Callable[[], bool] = lambda: False
-    """Whether the server was told to stop: what goes on for good ends then."""
+    """Whether the server is shutting down; endless streams end then."""
 
 
 class RemoteCall(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A whole command line that somebody gave on another machine."""
+    """A whole command line that was entered on another machine."""
 
     arguments: list[str]
     settings: dict[str, str] = {}
-    """The variables of `FORWARDED_VARIABLES`, `is_terminal`, `width`, and the `branch` that is checked out there."""
+    """The variables of `FORWARDED_VARIABLES`, `is_terminal`, `width`, and the `branch` checked out there."""
     given: str = ""
-    """What stood on standard input."""
+    """The text from standard input."""
 
 
 class HttpAnswer(NamedTuple):
-    """What goes back."""
+    """The response."""
 
     status: int
     body: bytes
@@ -87,7 +87,7 @@ Handle = Callable[[Scope, Receive], Awaitable[HttpAnswer]]
 
 
 RequestError = HttpProblem | Refused | RemandError
-"""Why a request is not carried out."""
+"""The errors that prevent a request from being carried out."""
 Refuse = Callable[[RequestError, RequestFacts], HttpAnswer]
 
 
@@ -100,9 +100,9 @@ def make_route(
     is_mount: bool = False,
     refuse: Refuse | None = None,
 ) -> ASGIRouteHandler:
-    """A route that answers under the server's own names alone, and whose refusals and faults are answered as problems.
+    """A route that answers only under the server's own host names and turns refusals and errors into problem documents.
 
-    As a mount it takes every path that begins so; `refuse` answers what is refused otherwise.
+    As a mount it serves every path with that prefix; `refuse` replaces the problem documents by other answers.
     """
 
     async def serve(scope: Scope, receive: Receive, send: Send) -> None:
@@ -129,7 +129,7 @@ def _require_method(scope: Scope, method: str) -> None:
 
 
 def command_routes(context: ServerContext) -> list[ASGIRouteHandler]:
-    """A route for every command that is served."""
+    """A route for each served command."""
     return [_command_route(context, command) for command in remote_commands().values()]
 
 
@@ -161,7 +161,7 @@ def _command_route(context: ServerContext, command: RemoteCommand) -> ASGIRouteH
 
 
 def _next_page(scope: Scope, after: str) -> str:
-    """The address of the next page."""
+    """The URL of the next page."""
     pairs = parse_qsl(scope["query_string"].decode("ascii"), keep_blank_values=True)
     return f"{scope['path']}?{urlencode([*(pair for pair in pairs if pair[0] != 'after'), ('after', after)])}"
 
@@ -169,7 +169,7 @@ def _next_page(scope: Scope, after: str) -> str:
 def _with_entity_tag(
     command: RemoteCommand, headers: Mapping[str, str], body: bytes, more: dict[str, str]
 ) -> HttpAnswer:
-    """The answer to a query, or that whoever asks has it already."""
+    """The answer to a query with its ETag, or 304 if the client already has it."""
     if not command.is_query:
         return HttpAnswer(200, body, more)
     tag = f'"{sha256(body).hexdigest()[:32]}"'
@@ -182,7 +182,7 @@ _decode_call = msgspec.json.Decoder(RemoteCall).decode
 
 
 def call_route(context: ServerContext) -> ASGIRouteHandler:
-    """The route for whole command lines, which the clients of Remand itself use."""
+    """The route for whole command lines, used by Remand's own clients."""
 
     async def answer(scope: Scope, receive: Receive) -> HttpAnswer:
         facts = request_facts(scope)
@@ -208,9 +208,9 @@ async def read_body(
     seconds: float = BODY_SECONDS,
     slowest: int = 0,
 ) -> bytes:
-    """The body of a request. Raises `HttpProblem` when it is too large, takes too long, or its sender is gone.
+    """The body of a request. Raises `HttpProblem` if it is too large or too slow, or if the client disconnects.
 
-    `slowest` is how many bytes a second arrive of it at least, after `FIRST_SECONDS`.
+    `slowest` is the minimum speed in bytes per second after `FIRST_SECONDS`.
     """
     too_large = HttpProblem(413, "too_large", f"A request may have {limit} bytes.")
     length = headers.get("content-length", "")
@@ -240,13 +240,11 @@ async def read_body(
 
 
 async def send_answer(send: Send, answer: HttpAnswer) -> None:
-    """Sends an answer, whole."""
+    """Sends a complete response."""
     headers = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in answer.headers.items()]
     headers.append((b"x-content-type-options", b"nosniff"))
     if "referrer-policy" not in answer.headers:
-        headers.append(
-            (b"referrer-policy", b"same-origin")
-        )  # no other site learns the name that sessions have
+        headers.append((b"referrer-policy", b"same-origin"))  # keeps the session's host name from other sites
     if "cache-control" not in answer.headers:
         headers.append((b"cache-control", b"no-store"))
     if answer.status != NOT_MODIFIED:
@@ -259,13 +257,13 @@ async def send_answer(send: Send, answer: HttpAnswer) -> None:
 
 
 def answer_of_error(error: RequestError) -> HttpAnswer:
-    """The answer to a request that was not carried out."""
+    """The response to a request that was not carried out."""
     document, headers = problem_of_error(error), error.headers if isinstance(error, HttpProblem) else {}
     return HttpAnswer(document["status"], as_json(document).encode(), headers, MEDIA_TYPE)
 
 
 def problem_of_error(error: RequestError) -> dict[str, Any]:
-    """Why a request was not carried out. Until it is known whose it is, it says nothing of the machine."""
+    """The problem document of an error; for unauthenticated callers it reveals nothing about the machine."""
     if isinstance(error, HttpProblem):
         return problem_document(error.status, error.code, error.detail)
     if isinstance(error, UsageError):
@@ -310,7 +308,7 @@ _PROBLEMS = {
 
 @cache
 def document() -> dict[str, Any]:
-    """The whole document."""
+    """The OpenAPI document."""
     commands = list(remote_commands().values())
     _, schemas = msgspec.json.schema_components(
         [*(one.record for one in commands), RemoteCall], ref_template=_REF
@@ -433,7 +431,7 @@ def _problem_references() -> dict[str, Any]:
 
 
 def _own_paths() -> dict[str, Any]:
-    """What is no command: whole command lines, and the sessions of browsers."""
+    """The paths that are not commands: whole command lines and browser sessions."""
     call = {
         "operationId": "call",
         "summary": "run a whole command line, as the clients of Remand itself do",

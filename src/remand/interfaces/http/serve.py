@@ -1,4 +1,4 @@
-"""`remand serve`: the HTTP server of a ledger; or only its coordinator, or a listener for the forge's webhooks."""
+"""`remand serve`: starts a ledger's HTTP server, only its coordinator, or a listener for forge webhooks."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from remand.interfaces.http.ledgers import EmbeddedLedger, TeamLedger
 from remand.wiring.coordinator import make_coordinator, make_identity_provider
 
 _OWN_MACHINE = ("127.0.0.1", "::1", "localhost")
-"""Where browsers find the names below `localhost`."""
+"""The addresses that browsers resolve names below `localhost` to."""
 
 
 @command(
@@ -63,7 +63,7 @@ def _serve(context: Context) -> Result:
 
 
 def _serve_http(context: Context) -> Result:
-    """Answers HTTP requests, and with an embedded ledger those of its coordinator, too: local commands come here."""
+    """Serves HTTP; with an embedded ledger also as the coordinator of local commands."""
     options = context.arguments
     require_private_connection(options)
     require_no_password(options.store, "--store")
@@ -91,7 +91,7 @@ def _serve_http(context: Context) -> Result:
 
 
 def access_options(ledger: EmbeddedLedger | TeamLedger) -> AccessOptions:
-    """Who may log in at the server, as the base says."""
+    """Who may log in to the server, from the configuration on the base."""
     with ledger.use(is_long=False) as opened:
         settings = opened.settings.settings().server
     if settings is None:
@@ -104,11 +104,11 @@ def access_options(ledger: EmbeddedLedger | TeamLedger) -> AccessOptions:
 
 
 def _keep_base() -> None:
-    """Leaves the base as it is, on a server for this machine alone: whoever works here fetches it."""
+    """Does not fetch the base: on a server for this machine alone the user does."""
 
 
 def _store_url(store: str) -> str:
-    """The address of a team's database; empty for the embedded ledger."""
+    """The URL of the PostgreSQL database; empty for the embedded ledger."""
     if store in ("", "sqlite"):
         return ""
     if urlsplit(store).scheme not in ("postgresql", "postgres"):
@@ -117,13 +117,13 @@ def _store_url(store: str) -> str:
 
 
 def _store_name(url: str) -> str:
-    """How a store is called where others read it: without a password, or a user's name."""
+    """The store's URL without user name and password, for display."""
     parts = urlsplit(url)
     return f"postgresql://{parts.netloc.rpartition('@')[2]}{parts.path}" if url else "sqlite"
 
 
 def require_private_connection(options: Any) -> None:
-    """Refuses to send tokens through a network that others can read."""
+    """Refuses to send tokens over an unencrypted network connection."""
     if options.behind_proxy < 0:
         raise UsageError("--behind-proxy is followed by the number of proxies, or by nothing: 1.")
     if bool(options.tls_cert) != bool(options.tls_key):
@@ -138,7 +138,7 @@ def require_private_connection(options: Any) -> None:
 
 @contextmanager
 def _run_coordinator(context: Context) -> Iterator[None]:
-    """Runs the coordinator of the ledger in a thread, unless another process has it, as a scheduler may."""
+    """Runs the ledger's coordinator in a thread, unless another process (such as a scheduler) already does."""
     opened = context.opened_ledger
     try:
         coordinator = make_coordinator(opened, lambda *call: run_forwarded_call(opened, *call))
@@ -157,7 +157,7 @@ def _run_coordinator(context: Context) -> Iterator[None]:
 
 
 def _announce(context: Context, address: dict[str, str | None]) -> None:
-    """Says where the server is, in one line; on a terminal it opens there, unless that is unwanted."""
+    """Prints the server's address in one line and, on a terminal, opens it in the browser unless `--no-open` is given."""
     login_url = address["login_url"] or ""
     text = f"Remand at {address['url']}" + (f", log in: {login_url}" if login_url else "")
     context.origin.stdout.write(f"{as_json(address) if context.call.is_json else text}\n")

@@ -1,4 +1,4 @@
-"""The HTTP application of a ledger (its routes, how its own errors are answered) and the server that runs it until it is told to stop."""
+"""The HTTP application (routes and error handling), and the server that runs it until it is told to stop."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ FAILED = 500
 
 
 def make_app(context: ServerContext) -> Litestar:
-    """The application with every route. A module that brings more of them is named here."""
+    """The application with all routes. Modules that add routes are listed here."""
     site = Site(context)
     routes = [*command_routes(context), call_route(context), *own_routes(context)]
     routes += [
@@ -72,7 +72,7 @@ def make_app(context: ServerContext) -> Litestar:
 
 
 def own_routes(context: ServerContext) -> list[ASGIRouteHandler]:
-    """The routes of the server itself: its description and health."""
+    """The server's own routes: its description and health."""
     described = as_json(document()).encode()
 
     async def describe(_scope: Scope, _receive: Receive) -> HttpAnswer:
@@ -86,7 +86,7 @@ def own_routes(context: ServerContext) -> list[ASGIRouteHandler]:
         return HttpAnswer(200, b'{"status": "ready"}')
 
     async def figures(scope: Scope, _receive: Receive) -> HttpAnswer:
-        if not context.authenticator.options.session_name:  # other machines reach it
+        if not context.authenticator.options.session_name:  # other machines can reach it
             await context.authenticator.caller(request_facts(scope))
         text = context.metrics.text(context.runner.call_count)
         return HttpAnswer(200, text.encode(), media_type="text/plain; version=0.0.4; charset=utf-8")
@@ -100,7 +100,7 @@ def own_routes(context: ServerContext) -> list[ASGIRouteHandler]:
 
 
 def a2a_routes(context: ServerContext) -> list[ASGIRouteHandler]:
-    """The A2A endpoint and its card; none where the extra `a2a` is not installed."""
+    """The A2A endpoint and its card; none if the extra `a2a` is not installed."""
     try:
         application = a2a.make_endpoint(partial(_run_for_a2a, context))
     except ModuleNotFoundError:
@@ -133,7 +133,7 @@ def a2a_routes(context: ServerContext) -> list[ASGIRouteHandler]:
 
 
 def _require_flat(body: bytes) -> None:
-    """Refuses JSON that is nested too deeply to be read. Whatever else is wrong with it, A2A says in its own way."""
+    """Refuses JSON that is nested too deeply to parse. The A2A library reports all other faults."""
     with suppress(msgspec.MsgspecError, UnicodeDecodeError):
         try:
             msgspec.json.decode(body)
@@ -142,7 +142,7 @@ def _require_flat(body: bytes) -> None:
 
 
 async def _run_for_a2a(context: ServerContext, caller: Caller, words: list[str]) -> tuple[int, Any]:
-    """Runs a command line for the A2A endpoint: its exit code, and what it answers with `--json`."""
+    """Runs a command line for the A2A endpoint and returns its exit code and `--json` output."""
     try:
         done = await context.runner.run(words, {}, "", caller, "")
     except Refused as refused:
@@ -155,13 +155,13 @@ async def _run_for_a2a(context: ServerContext, caller: Caller, words: list[str])
 
 
 def _answer_error(site: Site, request: Request[Any, Any, Any], error: Exception) -> Response[bytes]:
-    """What is answered where no route is, and where one fails; a page for browsers."""
+    """The answer if no route matches or a route fails; an HTML page for browsers."""
     if isinstance(error, HttpProblem | Refused | RemandError):
         answer = answer_of_error(error)
     else:
         status = error.status_code if isinstance(error, HTTPException) else FAILED
         if status >= FAILED:
-            # A request may hold a secret: only where it failed is written down.
+            # A request may contain a secret, so only the place of the failure is logged.
             _log.error("a request failed: %s", type(error).__name__, exc_info=error)
         code = _CODES.get(status, "failed" if status >= FAILED else "bad_request")
         detail = (
@@ -185,10 +185,10 @@ _SCHEMES = ("http", "https")
 
 
 class ProxiedRequests:
-    """An application behind so many proxies.
+    """An application behind a known number of proxies.
 
-    Each proxy adds to the right of `X-Forwarded-For` whom it was called by. What stands further left than the outermost of
-    them wrote was sent by the caller, who can write anything there.
+    Each proxy appends its client's address to `X-Forwarded-For`. Anything left of the entry of the outermost proxy was
+    sent by the client, which can write anything there.
     """
 
     def __init__(self, app: Any, proxies: int) -> None:
@@ -199,7 +199,8 @@ class ProxiedRequests:
         if scope["type"] == "http" and self._proxies:
             addresses = _values(scope, b"x-forwarded-for")
             address = _address(addresses[-self._proxies]) if len(addresses) >= self._proxies else ""
-            # A proxy that has no TLS itself may leave the scheme as the one before it said: there can be fewer of them.
+            # A proxy without TLS may pass on the scheme from the proxy before it, so there can be fewer schemes than
+            # proxies.
             schemes = _values(scope, b"x-forwarded-proto")[-self._proxies :]
             scheme = schemes[0] if schemes and schemes[0] in _SCHEMES else scope["scheme"]
             scope = {**scope, "scheme": scheme, "client": (address, 0) if address else scope["client"]}
@@ -207,13 +208,13 @@ class ProxiedRequests:
 
 
 def _values(scope: Any, name: bytes) -> list[str]:
-    """The values of a header that is a list, which may be given several times."""
+    """The values of a list header, which may be repeated."""
     given = [value.decode("latin-1") for key, value in scope["headers"] if key == name]
     return [part.strip() for part in ",".join(given).split(",")] if given else []
 
 
 def _address(text: str) -> str:
-    """An address without its port; empty when it is none."""
+    """An address without its port; empty if it is invalid."""
     try:
         return str(ip_address(text))
     except ValueError:
@@ -228,36 +229,36 @@ try:
     import uvicorn
 
     from remand.interfaces.http.server import make_app
-except ImportError as error:  # the message is for people, who may not know what is missing for what
+except ImportError as error:  # the message tells users which extra to install
     raise EnvironmentFault(
         f"The HTTP server needs packages that are not installed ({error.name}). Install remand[server]."
     ) from None
 
 KEEP_ALIVE_SECONDS = 75
-"""How long a connection stays open between requests: longer than the time between two heartbeats of an agent."""
+"""How long an idle connection stays open: longer than the interval between an agent's heartbeats."""
 GRACE_SECONDS = 30
-"""How long requests under way may take when the server is told to stop."""
+"""How long requests in progress may take when the server shuts down."""
 BACKLOG = 2048
 _PORTS = {"http": 80, "https": 443}
 
 
 class ServerOptions(NamedTuple):
-    """How the server is reached."""
+    """How the server can be reached."""
 
     host: str
     port: int
     certificate: str = ""
     private_key: str = ""
     proxies: int = 0
-    """How many proxies are between the server and whoever calls."""
+    """The number of proxies in front of the server."""
     shares_port: bool = False
-    """True when several servers take requests at one port: for a restart without a gap."""
+    """Whether several servers listen on the same port, for restarts without downtime."""
     has_log_in_link: bool = True
-    """The user logs in by a link that is printed: on their own machine."""
+    """Whether the user logs in with a printed link, as on their own machine."""
 
 
 class ApiServer:
-    """A server that listens; its requests wait until it serves."""
+    """A listening server; requests wait until `serve` is called."""
 
     def __init__(
         self,
@@ -266,7 +267,7 @@ class ApiServer:
         access: AccessOptions = AccessOptions(),  # noqa: B008 - a frozen value
         before: Callable[[], None] = lambda: None,
     ) -> None:
-        """Raises `EnvironmentFault` when the address cannot be listened on. `before` is called before each call."""
+        """Raises `EnvironmentFault` if it cannot listen on the address. `before` is called before each call."""
         self._socket = _listen(options)
         host, port = self._socket.getsockname()[:2]
         shown = f"[{host}]" if ":" in host else host
@@ -283,10 +284,10 @@ class ApiServer:
         self._server = uvicorn.Server(
             uvicorn.Config(
                 ProxiedRequests(RequestObserver(app, metrics, self._tracer), options.proxies),
-                access_log=False,  # addresses may hold what nobody else should read
-                log_level="error",  # strangers fill no log with requests that are none
+                access_log=False,  # URLs may contain data that others should not read
+                log_level="error",  # invalid requests must not fill the log
                 server_header=False,
-                proxy_headers=False,  # of many addresses it would believe the first, which the caller can make up
+                proxy_headers=False,  # of several addresses it would trust the first, which the client can forge
                 ssl_certfile=options.certificate or None,
                 ssl_keyfile=options.private_key or None,
                 timeout_keep_alive=KEEP_ALIVE_SECONDS,
@@ -295,30 +296,32 @@ class ApiServer:
                 lifespan="on",
             )
         )
-        # Strangers could fill the log with what they break off, too.
+        # Aborted requests must not fill the log either.
         logging.getLogger("uvicorn.error").addFilter(
             lambda record: "callable returned" not in str(record.msg)
         )
 
     def serve(self) -> None:
-        """Answers requests until the process is told to stop; those under way are answered before it returns."""
+        """Serves requests until the process is told to stop; requests in progress are answered first."""
         for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, lambda *_: self.stop())  # uvicorn raises it again when it has stopped
+            signal.signal(
+                number, lambda *_: self.stop()
+            )  # uvicorn raises the signal again after it has stopped
         self._server.run(sockets=[self._socket])
         if self._tracer is not None:
             self._tracer.close()
 
     def stop(self) -> None:
-        """Has `serve` return; may be called from another thread."""
+        """Makes `serve` return; may be called from another thread."""
         self._server.should_exit = True
 
 
 def _with_own_names(access: AccessOptions, host: str, port: int, *, is_behind_proxy: bool) -> AccessOptions:
-    """How a server at an address is called: on loopback by the names of this machine, or of the proxy before it.
+    """The host and cookie names of a server at an address: on loopback those of this machine, or of the proxy in front.
 
-    Its cookies have its port, or that of the address which all servers of a ledger have: browsers do not tell the servers of
-    one machine apart, and behind a proxy they see none of the servers' own ports. So on loopback sessions have a name of
-    their own, which nobody guesses; browsers take every name below `localhost` for this machine.
+    Cookie names contain the port, or that of the public address, which all servers of a ledger share: browsers do not
+    separate cookies by port, and behind a proxy they do not see the servers' own ports. On loopback, sessions therefore
+    use an unguessable host name below `localhost`, which browsers resolve to this machine.
     """
     names = ("localhost", "127.0.0.1", "[::1]", f"[{host}]" if ":" in host else host)
     own = [f"{name}:{port}" for name in names] if ip_address(host).is_loopback else []

@@ -1,4 +1,4 @@
-"""Sessions of browsers, log-in codes that work once, and limits on how often somebody may call. All of it is bounded."""
+"""Browser sessions, one-time log-in codes and rate limits, all with bounded memory."""
 
 from __future__ import annotations
 
@@ -24,23 +24,24 @@ from remand.wiring.open_ledger import OpenLedger
 SESSION_SECONDS = 12 * 3600.0
 """How long a browser stays logged in."""
 CODE_SECONDS = 3600.0
-"""How long a log-in code can be used."""
+"""How long a log-in code is valid."""
 MAX_SESSIONS, MAX_CODES, MAX_ATTEMPTS, MAX_RATES = 10_000, 1000, 20_000, 20_000
-"""How many are remembered; of sessions, those that were last seen here."""
+"""The most entries kept; of sessions, those used here most recently."""
 MAX_SESSIONS_EACH = 20
-"""How many sessions a member, or a token, has at once."""
+"""The most sessions per member or token."""
 SECRET_BYTES = 32
 _PREFIX_BITS = 64
-"""What one subscriber of IPv6 has: all addresses with the same beginning are one caller."""
+"""The IPv6 prefix of one subscriber: all addresses in it count as one caller."""
 
 Kept = TypeVar("Kept")
 Clock = Callable[[], float]
 
 
 class ExpiringSecrets(Generic[Kept]):
-    """Values that are found by a secret for a while. Only a hash of the secret is kept; the oldest goes when there are too many.
+    """Values that can be looked up by a secret until they expire. Only a hash of the secret is kept; the oldest are
+    evicted.
 
-    With `most_each` that is the oldest of the same owner: nobody loses something because another adds much.
+    With `most_each`, entries are evicted per owner, so that nobody loses one because somebody else adds many.
     """
 
     def __init__(
@@ -52,10 +53,10 @@ class ExpiringSecrets(Generic[Kept]):
         self._clock = clock
         self._kept: OrderedDict[str, tuple[float, Kept, str]] = OrderedDict()
         self._names_of: dict[str, dict[str, None]] = {}
-        """The hashes of each owner, the oldest first."""
+        """The hashes of each owner, oldest first."""
 
     def add(self, value: Kept, owner: str = "", secret: str = "") -> str:
-        """Keeps a value; gives the secret, a new one unless it is given."""
+        """Adds a value and returns its secret, a new one unless given."""
         secret = secret or secrets.token_urlsafe(SECRET_BYTES)
         while self._kept and (len(self._kept) >= self._most or self._is_oldest_over()):
             self._drop(next(iter(self._kept)))
@@ -67,20 +68,20 @@ class ExpiringSecrets(Generic[Kept]):
         return secret
 
     def find(self, secret: str) -> Kept | None:
-        """The value of a secret; None when there is none, or its time is over."""
-        # A dictionary of hashes tells nothing by its time: whoever guesses does not know what the guess hashes to.
+        """The value of a secret; None if it does not exist or has expired."""
+        # A lookup by hash leaks nothing through timing: an attacker does not know the hash of a guess.
         found = self._kept.get(secret_hash(secret))
         return found[1] if found and self._clock() < found[0] else None
 
     def take(self, secret: str) -> Kept | None:
-        """The same, once."""
+        """The same, and removes it."""
         value = self.find(secret)
         if secret_hash(secret) in self._kept:
             self._drop(secret_hash(secret))
         return value
 
     def drop_where(self, is_over: Callable[[Kept], bool]) -> None:
-        """Forgets the values for which that is so."""
+        """Removes the values that match."""
         for name in [name for name, (_, value, _) in self._kept.items() if is_over(value)]:
             self._drop(name)
 
@@ -104,19 +105,19 @@ class BrowserSession(NamedTuple):
 
     caller: Caller
     csrf: str
-    """What its pages send along with every change, and pages of others do not know."""
+    """The CSRF token that the server's pages send with each change; pages of other sites do not know it."""
 
 
 class BrowserSessions:
-    """The sessions of browsers. They are kept beside the ledger, so that every server of it knows them, also after a restart."""
+    """Browser sessions, stored beside the ledger so that all its servers share them and they survive a restart."""
 
     def __init__(self, clock: Clock = monotonic) -> None:
         self._clock = clock
         self._seen: OrderedDict[str, tuple[float, BrowserSession | None]] = OrderedDict()
-        """What was last read of each, by its hash, and until when that is good."""
+        """By hash: the session as last read, and until when that result is valid."""
 
     def open(self, opened: OpenLedger, caller: Caller) -> str:
-        """Opens a session; gives its secret."""
+        """Opens a session and returns its secret."""
         secret, rules = secrets.token_urlsafe(SECRET_BYTES), opened.settings.rules()
         keep_session(
             opened.ledger,
@@ -130,22 +131,22 @@ class BrowserSessions:
         return secret
 
     def close(self, opened: OpenLedger, secret: str) -> None:
-        """Ends a session: here at once, at other servers within half a second."""
+        """Ends a session: here immediately, on other servers within half a second."""
         opened.store.shared_data.drop(SESSIONS, secret_hash(secret))
         self._note(secret, None)
 
     def is_due(self, secret: str) -> bool:
-        """True when a session has to be read before it is known whether it counts."""
+        """True if the session must be read again."""
         good_until, _ = self._seen.get(secret_hash(secret), (float("-inf"), None))
         return good_until <= self._clock()
 
     def read(self, opened: OpenLedger, secret: str) -> None:
-        """Reads whose session it is."""
+        """Reads the session of a secret."""
         caller = find_session(opened.ledger, opened.settings.rules(), opened.store.shared_data, secret)
         self._note(secret, BrowserSession(caller, derived_secret(secret, "csrf")) if caller else None)
 
     def find(self, secret: str) -> BrowserSession | None:
-        """The session as it was last read; None when there is none."""
+        """The session as last read; None if there is none."""
         _, found = self._seen.get(secret_hash(secret), (0.0, None))
         return found
 
@@ -158,7 +159,7 @@ class BrowserSessions:
 
 
 class RateLimiter:
-    """Lets each key through so many times a second, and a burst at once (a token bucket)."""
+    """Limits the calls of each key (a token bucket)."""
 
     def __init__(self, rate: float, burst: float, most: int = MAX_RATES, clock: Clock = monotonic) -> None:
         self._rate = rate
@@ -166,10 +167,10 @@ class RateLimiter:
         self._most = most
         self._clock = clock
         self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
-        """By key, least recently used first: what was left, and when."""
+        """By key, least recently used first: the tokens left, and when that was."""
 
     def take(self, key: str) -> float:
-        """Counts one call of a key; how many seconds it has to wait, 0 when it may go on."""
+        """Counts one call of a key and returns the seconds it must wait; 0 if it may proceed."""
         now = self._clock()
         left, at = self._buckets.pop(key, (self._burst, now))
         left = min(self._burst, left + (now - at) * self._rate)
@@ -184,7 +185,7 @@ class RateLimiter:
 
 
 def address_key(address: str) -> str:
-    """What tells callers apart by where they call from."""
+    """The key of a client's address for rate limits."""
     try:
         found = ip_address(address.partition("%")[0])
     except ValueError:

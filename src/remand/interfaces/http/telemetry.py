@@ -1,4 +1,4 @@
-"""What the server counts of its requests, for Prometheus, and traces of them for OpenTelemetry, with nothing of their content."""
+"""Request metrics for Prometheus and traces for OpenTelemetry, without any request content."""
 
 from __future__ import annotations
 
@@ -18,32 +18,32 @@ from remand.app.errors import EnvironmentFault
 from remand.startup import VERSION
 
 BOUNDS = (0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5, 10.0)
-"""The upper bounds of the histogram's buckets in seconds, as OpenTelemetry advises for requests."""
+"""The upper bounds of the histogram's buckets in seconds, as OpenTelemetry recommends."""
 OTHER = "_OTHER"
-"""The route of requests that no route takes, and the method of those that HTTP does not know: others choose these names."""
+"""The label for unmatched routes and unknown methods, whose names clients choose."""
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 _Labels = tuple[str, str, int]
 
 
 class Metrics:
-    """The figures so far. Only the server's event loop writes them."""
+    """The metrics so far. Only the server's event loop writes them."""
 
     def __init__(self) -> None:
         self._buckets: dict[_Labels, list[int]] = {}
         self._seconds: Counter[_Labels] = Counter()
         self.refusals: Counter[str] = Counter()
-        """How often each refusal was given."""
+        """The number of times each refusal was given."""
         self.active = 0
         self._begun = time.monotonic()
 
     def note(self, labels: _Labels, seconds: float) -> None:
-        """Counts a request that was answered: its method, route and status, and how long it took."""
+        """Counts an answered request by method, route and status, with its duration."""
         counts = self._buckets.setdefault(labels, [0] * (len(BOUNDS) + 1))
         counts[bisect_left(BOUNDS, seconds)] += 1
         self._seconds[labels] += seconds  # type: ignore[assignment] # a counter of seconds
 
     def text(self, waiting: int) -> str:
-        """The figures as Prometheus reads them; `waiting` is how many commands run or wait for a thread."""
+        """The metrics in Prometheus's format; `waiting` is the number of commands running or waiting for a thread."""
         name = "http_server_request_duration_seconds"
         rows = [f"# HELP {name} How long requests took.", f"# TYPE {name} histogram"]
         for labels, counts in self._buckets.items():
@@ -87,11 +87,11 @@ def _resident_bytes() -> int:
         with open("/proc/self/statm", encoding="ascii") as file:
             return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
     except (OSError, ValueError, IndexError):
-        return 0  # only Linux says so
+        return 0  # only available on Linux
 
 
 class RequestObserver:
-    """An application that counts the requests of another, and has them traced where that is wanted."""
+    """Wraps an application to count its requests and, if enabled, to trace them."""
 
     def __init__(self, app: ASGIApp, metrics: Metrics, tracer: RequestTracer | None) -> None:
         self._app = app
@@ -108,7 +108,7 @@ class RequestObserver:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
-            # Raised when the body turned out to be no HTTP meanwhile: that was answered already, and is over.
+            # Raised if the body turned out not to be HTTP; that has already been answered.
             with suppress(LocalProtocolError):
                 await send(message)
 
@@ -127,7 +127,7 @@ class RequestObserver:
 
 
 ENDPOINTS = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
-"""Where the collector is, by the names that OpenTelemetry's own programs read."""
+"""The variables that name the collector, as in OpenTelemetry's own tools."""
 SERVER_ERROR = 500
 
 
@@ -139,7 +139,7 @@ class RequestSpan:
         self._failed = failed
 
     def end(self, method: str, route: str, status: int) -> None:
-        """Says what the request was, and how it ended."""
+        """Records what the request was and how it ended."""
         self._span.update_name(f"{method} {route}")
         self._span.set_attribute("http.request.method", method)
         self._span.set_attribute("http.route", route)
@@ -150,7 +150,7 @@ class RequestSpan:
 
 
 class RequestTracer:
-    """Makes a span of each request, below the one that its caller names in the header `traceparent`."""
+    """Creates a span per request, as a child of the one in the `traceparent` header."""
 
     def __init__(self) -> None:
         try:
@@ -173,7 +173,7 @@ class RequestTracer:
         self._tracer = self._provider.get_tracer("remand.http", VERSION)
 
     def begin(self, scope: Any) -> RequestSpan:
-        """The span of a request that has come in."""
+        """Starts the span of an incoming request."""
         wanted = (b"traceparent", b"tracestate")
         headers = {
             name.decode(): value.decode("latin-1") for name, value in scope["headers"] if name in wanted
@@ -182,10 +182,10 @@ class RequestTracer:
         return RequestSpan(span, self._failed)
 
     def close(self) -> None:
-        """Sends what is still waiting."""
+        """Sends the remaining spans."""
         self._provider.shutdown()
 
 
 def make_tracer(environment: Mapping[str, str]) -> RequestTracer | None:
-    """What traces requests; None where the environment names no collector."""
+    """The tracer; None if the environment names no collector."""
     return RequestTracer() if any(environment.get(name) for name in ENDPOINTS) else None

@@ -1,1 +1,1 @@
-"""The pages that people decide on: what each reads, how it is shown, and the forms by which they act."""
+"""The web pages: what each reads, its template, and the forms with which people act."""

@@ -1,4 +1,4 @@
-"""Activity: the latest events as sentences, by whom and of which kind the address asks for, and those without effect apart."""
+"""Activity: the latest events as sentences, filtered by actor and kind; events without effect are listed separately."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from remand.ledger.store import Transaction
 
 ON_PAGE = 50
 READS = (200, 1000, 5000)
-"""How many of the latest events are read, more only when the first do not fill the page."""
+"""How many of the latest events are read; each larger number only if the previous one does not fill the page."""
 KINDS = (
     *(
         "task",
@@ -34,17 +34,17 @@ KINDS = (
     ),
     *("objection", "feedback", "pause", "log"),
 )
-"""What the names of events begin with."""
+"""The prefixes of event names that can be selected."""
 _TASK = ("task.", "node.", "edge.")
-"""What those of tasks begin with: GoT tools read the first of a task, and its edges."""
+"""The prefixes of task events: tools for GoT read a task's first event and its edges."""
 
 
 class ActivityRow(NamedTuple):
-    """One thing that happened, and to which task."""
+    """One event and its task."""
 
     entry: TimelineEntry
     event: str
-    """The event's name."""
+    """The name of the event."""
     day: str
     task_id: str = ""
     title: str = ""
@@ -53,15 +53,15 @@ class ActivityRow(NamedTuple):
 class ActivityPage(NamedTuple):
     rows: tuple[ActivityRow, ...]
     unconfirmed: tuple[ActivityRow, ...]
-    """Events that have no effect: nobody who is trusted signed them."""
+    """Events without effect, as no trusted key signed them."""
     kind: str
     actor: str
     actors: tuple[str, ...]
     older: str
-    """The address of what came before; empty when nothing is left, or nothing more is read."""
+    """The URL of the older events; empty if there are none, or if no more are read."""
     is_first: bool
     is_cut: bool
-    """There may be more, which is too old to be read for a page."""
+    """Whether there may be more events, too old to be read for a page."""
     kinds: tuple[str, ...] = KINDS
 
     @property
@@ -70,7 +70,7 @@ class ActivityPage(NamedTuple):
 
 
 def read_activity(query: PageQuery) -> ActivityPage:
-    """The latest events that the address asks for, before the one that it names."""
+    """The latest selected events, before the one named in the query."""
     asked = query.address.query
     kind, actor, before = asked.get("kind", ""), asked.get("actor", ""), asked.get("before", "")
     with query.opened.store.read() as view:
@@ -94,7 +94,7 @@ def read_activity(query: PageQuery) -> ActivityPage:
 def find_events(
     view: Transaction, kind: str, actor: str, before: str
 ) -> tuple[list[tuple[Event, bytes]], bool]:
-    """The events that are wanted, at least a page of them where there are so many; and whether that is all there are."""
+    """The selected events, up to one page or more, and whether these are all."""
     found: list[tuple[Event, bytes]] = []
     for most in READS:
         read = recent_events(view, most)

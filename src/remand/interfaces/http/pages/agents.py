@@ -1,4 +1,4 @@
-"""Agents and reviewers: the record of each, what each has in hand, who is locked out of what, and what to look at early."""
+"""Agents and reviewers: each one's record, current work and lockouts, and early warnings."""
 
 from __future__ import annotations
 
@@ -31,34 +31,34 @@ from remand.wiring.scheduler import make_watch
 
 ACTIONS = ("unlock",)
 MAX_ENTRIES = 50
-"""How many rejections a member's page lists."""
+"""The most rejections listed on a member's page."""
 MAX_LOCKOUTS = 100
-"""How many lockouts the page of all agents lists."""
+"""The most lockouts listed on the page of all agents."""
 FEWEST_REVIEWS = 5
-"""Reviews from which on a share says something of a reviewer."""
+"""The fewest reviews for which a percentage is meaningful."""
 Row = TypeVar("Row", ActiveWork, LockoutRow)
 MANY_FALSE, MANY_FAULTS, MANY_LOCKOUTS = 0.3, 0.5, 3
 
 
 class MemberRecord(NamedTuple):
-    """One member: what it did, and what was said of it."""
+    """The record of one member."""
 
     name: str
     roles: tuple[str, ...]
     skills: tuple[str, ...] = ()
     is_on_team: bool = True
     work: tuple[ActiveWork, ...] = ()
-    """What it does now."""
+    """Its current work."""
     lockouts: tuple[LockoutRow, ...] = ()
     bill: RunCost | None = None
     cost_width: float = 0.0
     author: ReviewTally | None = None
-    """How its work fared in review: rejections that stand are earned, retracted ones are not."""
+    """The results of its work in review: standing rejections count against it, retracted ones do not."""
     reviewer: ReviewTally | None = None
-    """How its reviews fared: a rejection that was retracted was false."""
+    """The results of its reviews: a retracted rejection was a false one."""
     gate_rejections: int = 0
     refused: RejectionRow | None = None
-    """The tasks that it rejected itself, and how that was answered."""
+    """The tasks that it rejected and the decisions on them."""
     warnings: tuple[str, ...] = ()
 
 
@@ -67,27 +67,27 @@ class AgentsView(NamedTuple):
     agents: tuple[MemberRecord, ...]
     reviewers: tuple[MemberRecord, ...]
     lockouts: tuple[LockoutRow, ...]
-    """The first of them."""
+    """The first lockouts."""
     lockout_count: int
     warnings: tuple[tuple[str, str], ...]
-    """Who it is about, and the warning."""
+    """Each warning with the member it concerns."""
     total: RunCost
     titles: Mapping[str, str]
-    """The titles of tasks by their ids."""
+    """The titles of tasks by id."""
 
 
 class MemberView(NamedTuple):
     days: str
     member: MemberRecord
     given: tuple[RejectionEntry, ...]
-    """What it said no to."""
+    """Rejections by the member."""
     received: tuple[RejectionEntry, ...]
-    """What was said no to of its work."""
+    """Rejections of the member's work."""
     titles: Mapping[str, str]
 
 
 class TeamFigures(NamedTuple):
-    """What is known of everybody's work since a time."""
+    """Figures on all work since a given time."""
 
     report: WorkReport
     rework: Rework
@@ -98,7 +98,7 @@ class TeamFigures(NamedTuple):
 
 
 def read_agents(query: PageQuery) -> AgentsView:
-    """Every member, and whoever worked or reviewed without being one."""
+    """All members, and everyone else who has worked or reviewed."""
     days, since = chosen_period(query)
     figures = _read_figures(query, since)
     members = tuple(member_records(query.rules.team, figures))
@@ -119,7 +119,7 @@ def _titles(figures: TeamFigures) -> dict[str, str]:
 
 
 def read_member(query: PageQuery) -> MemberView:
-    """One member with what was said no to. Raises `HttpProblem` for a name that nobody has."""
+    """One member with its rejections. Raises `HttpProblem` for an unknown name."""
     days, since = chosen_period(query)
     figures, name = _read_figures(query, since), query.address.names["member"]
     found = next((one for one in member_records(query.rules.team, figures) if one.name == name), None)
@@ -149,14 +149,14 @@ def _read_figures(query: PageQuery, since: str) -> TeamFigures:
 
 
 def _member_name(team: Team, name: str) -> str:
-    """The member that a recorded name stands for, as an instance or by another spelling; else the name itself."""
+    """The member to which a recorded name belongs (an instance's name or another spelling); otherwise the name itself."""
     known = {one.name for one in team.members}
     found = team.actor(name).name
     return found if found in known else instance_member(name) or name
 
 
 def member_records(team: Team, figures: TeamFigures) -> Iterable[MemberRecord]:
-    """Everybody, the members of the team first, in the order of the configuration."""
+    """Everybody's record; team members first, in the order of the configuration."""
     on_team = {one.name: one for one in team.members}
     bills = _bills(team, figures.report.agents)
     authors = {_member_name(team, one.name): one for one in figures.rework.by_agent if one.name}
@@ -190,7 +190,7 @@ def member_records(team: Team, figures: TeamFigures) -> Iterable[MemberRecord]:
 
 
 def _by_member(team: Team, rows: Iterable[Row]) -> defaultdict[str, list[Row]]:
-    """The rows of each member, whichever of its names they have."""
+    """The rows of each member under any of its names."""
     names: dict[str, str] = {}
     found: defaultdict[str, list[Row]] = defaultdict(list)
     for row in rows:
@@ -200,7 +200,7 @@ def _by_member(team: Team, rows: Iterable[Row]) -> defaultdict[str, list[Row]]:
 
 
 def _bills(team: Team, costs: Iterable[RunCost]) -> dict[str, RunCost]:
-    """What the runs of each member cost, its instances together."""
+    """The costs of each member's runs, including all its instances."""
     found: dict[str, RunCost] = {}
     for one in costs:
         name = _member_name(team, one.name)
@@ -222,7 +222,7 @@ def _is_agent(one: MemberRecord) -> bool:
 
 
 def _signs(one: MemberRecord) -> Iterable[str]:
-    """What is worth a look before it becomes trouble."""
+    """Early warnings about a member."""
     if one.reviewer and one.reviewer.reviewed >= FEWEST_REVIEWS:
         given = one.reviewer.rejected + one.reviewer.retracted
         if given and one.reviewer.retracted / given >= MANY_FALSE:

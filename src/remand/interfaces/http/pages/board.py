@@ -1,4 +1,4 @@
-"""The board: who is at work with its last words, and the tasks in columns, what was rejected first."""
+"""The board: who is working, with their last messages, and the tasks in columns, rejected work first."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from remand.wiring.scheduler import make_watch
 
 ACTIONS = ("task add",)
 IN_COLUMN, IN_LIST = 20, 100
-"""How many tasks a column shows, and a column by itself."""
+"""How many tasks are shown in a column, and in a column shown alone."""
 MAX_COLUMNS = 40
 MAX_ALERTS = 5
 WAYS = ("status", "agent", "skill")
@@ -24,16 +24,16 @@ _OPEN = tuple(status.value for status in Status if status not in TERMINAL)
 
 
 class BoardColumn(NamedTuple):
-    """One column, or a page of it."""
+    """One column or one page of it."""
 
     label: str
     status: str
-    """The status that all of it has; empty where it is by agent or skill."""
+    """The status of all its tasks; empty if the columns are agents or skills."""
     number: str
-    """How many tasks are in it, as far as that is known."""
+    """The number of tasks, as far as known."""
     tasks: tuple[ListedTask, ...]
     more: str = ""
-    """The address of what is not shown; empty when that is nothing."""
+    """The URL of the remaining tasks; empty if there are none."""
 
 
 class BoardView(NamedTuple):
@@ -46,7 +46,7 @@ class BoardView(NamedTuple):
     agents: tuple[str, ...]
     skills: tuple[str, ...]
     is_alone: bool
-    """One column has the page for itself."""
+    """Whether a single column fills the page."""
     priorities: tuple[str, ...] = tuple(Priority)
 
     @property
@@ -55,7 +55,7 @@ class BoardView(NamedTuple):
 
 
 def read_board_page(query: PageQuery) -> BoardView:
-    """The board as the address asks for it."""
+    """The board for the given address."""
     now = make_watch(query.opened).board()
     asked, team = query.address.query, query.rules.team
     way = asked.get("by", "") if asked.get("by", "") in WAYS else WAYS[0]

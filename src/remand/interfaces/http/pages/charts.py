@@ -1,4 +1,4 @@
-"""Charts that the server draws: sizes and places in a fixed box, which templates show as SVG; and the time that a page is about."""
+"""Server-side charts: coordinates in a fixed box that templates render as SVG, and the period that a page covers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from remand.interfaces.http.pages.page import PageQuery
 WIDTH, HEIGHT = 600.0, 110.0
 LINE_WIDTH, LINE_HEIGHT = 120.0, 24.0
 FEWEST_DAYS, MOST_DAYS = 30, 90
-"""How many days a chart shows: fewer would make bars of a single day as wide as the page."""
+"""How many days a chart shows: with fewer, a single day's bar would be as wide as the page."""
 _GAP = 0.25
 _EDGE = 2.0
 PERIODS = (("", "All"), ("90", "90 days"), ("30", "30 days"), ("7", "7 days"))
@@ -20,7 +20,7 @@ _DAY_SECONDS = 86_400.0
 
 
 class ChartBar(NamedTuple):
-    """One part of a column."""
+    """One segment of a stacked bar."""
 
     x: float
     y: float
@@ -31,21 +31,21 @@ class ChartBar(NamedTuple):
 
 
 class DayChart(NamedTuple):
-    """Counts by day, stacked, with the numbers that they are drawn from."""
+    """Stacked counts per day, with the underlying numbers."""
 
     series: tuple[tuple[str, str], ...]
-    """What is counted, and its tone."""
+    """The label and tone of each series."""
     bars: tuple[ChartBar, ...]
     rows: tuple[tuple[str, tuple[int, ...]], ...]
-    """The days on which there is anything, the last first."""
+    """The days with data, latest first."""
     first: str
     last: str
     most: int
-    """What the highest column counts."""
+    """The count of the highest bar."""
 
 
 def chart_days(series: Sequence[tuple[str, str]], counts: Mapping[str, Sequence[int]]) -> DayChart | None:
-    """A column a day, up to the last that is counted; None when nothing is. A day's counts stand in the order of the series."""
+    """A bar per day up to the last day with data; None without data. Each day's counts are in the order of the series."""
     if not counts:
         return None
     last = date.fromisoformat(max(counts))
@@ -74,7 +74,7 @@ def chart_days(series: Sequence[tuple[str, str]], counts: Mapping[str, Sequence[
 
 
 def line_points(values: Sequence[float]) -> str:
-    """A line through values in their order, as SVG has its points; the lowest value is at the bottom."""
+    """SVG points of a line through the values in order; the lowest value is at the bottom."""
     if not values:
         return ""
     low, high = min(values), max(values)
@@ -92,12 +92,12 @@ def line_points(values: Sequence[float]) -> str:
 
 
 def bar_width(value: float, most: float) -> float:
-    """How long a bar is, of 100."""
+    """The width of a bar in percent."""
     return round(max(0.0, min(1.0, value / most)) * 100, 1) if most else 0.0
 
 
 def chosen_period(query: PageQuery) -> tuple[str, Instant]:
-    """The days that the address asks for, and the time since when; both empty for all."""
+    """The number of days in the query and the start of that period; both empty for all time."""
     days = query.address.query.get("days", "")
     if days not in dict(PERIODS) or not days:
         return "", ""

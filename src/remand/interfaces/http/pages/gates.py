@@ -1,4 +1,4 @@
-"""Gates: what they said over time, their figures, which are slow, which tests are flaky, and what was said of integrity findings."""
+"""Gates: verdicts and figures over time, slow gates, flaky tests, and the decisions on integrity findings."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ from remand.interfaces.http.problems import NOT_FOUND, HttpProblem
 from remand.ledger.order import order_key
 
 MAX_VERDICTS = 50
-"""How many verdicts a page lists."""
+"""The most verdicts on a page."""
 MAX_POINTS = 60
-"""How many values a line has."""
+"""The most points of a line."""
 MAX_FIGURES, MAX_FLAKY = 60, 30
 MAX_OUTPUTS = 20
 _OUTPUT = re.compile(r"`remand gate report (output-[0-9a-f]+)`")
@@ -58,7 +58,7 @@ class GateFigure(NamedTuple):
     required: str
     points: str
     address: str
-    """The page of the verdict that measured it last."""
+    """The URL of the verdict that measured it last."""
 
     @property
     def last(self) -> float:
@@ -66,7 +66,7 @@ class GateFigure(NamedTuple):
 
 
 class GateDuration(NamedTuple):
-    """How long a gate takes, of the times that it was run."""
+    """The duration of a gate's runs."""
 
     gate: str
     runs: int
@@ -77,7 +77,7 @@ class GateDuration(NamedTuple):
 
 
 class FlakyTest(NamedTuple):
-    """A test that failed, and passed when it was run again."""
+    """A test that failed and then passed when rerun."""
 
     name: str
     gate: str
@@ -91,7 +91,7 @@ class GatesView(NamedTuple):
     rows: tuple[VerdictSummary, ...]
     total: int
     number: int
-    """The how-manieth page of the list this is."""
+    """The number of this page of the list."""
     older: str
     newer: str
     figures: tuple[GateFigure, ...]
@@ -101,7 +101,7 @@ class GatesView(NamedTuple):
 
 
 def read_gates(query: PageQuery) -> GatesView:
-    """What the gates have said, in all or since some days."""
+    """All verdicts, or those of the chosen period."""
     days, since = chosen_period(query)
     with without_garbage_collection(), query.opened.store.read() as view:
         events = [
@@ -153,7 +153,7 @@ def _verdict_row(event: VerdictEvent, title: str) -> VerdictSummary:
 
 
 def _figures(events: Iterable[VerdictEvent]) -> Iterator[GateFigure]:
-    """Each figure that was measured, by gate."""
+    """Each measured figure by gate."""
     found: defaultdict[tuple[str, str], list[tuple[float, str, str]]] = defaultdict(list)
     for event in events:
         for gate in event.verdict.gates:
@@ -166,7 +166,7 @@ def _figures(events: Iterable[VerdictEvent]) -> Iterator[GateFigure]:
 
 
 def required_text(gate: GateResult, name: str) -> str:
-    """What a gate requires of a figure; empty when that is nothing."""
+    """The requirement of a gate on a figure; empty if there is none."""
     signs = (("max", "≤"), ("min", "≥"))
     found = [
         f"{sign} {gate.required[f'{end}_{name}']:g}"
@@ -177,7 +177,7 @@ def required_text(gate: GateResult, name: str) -> str:
 
 
 def _durations(events: Iterable[VerdictEvent]) -> Iterator[GateDuration]:
-    """How long each gate takes, the slowest first."""
+    """The duration of each gate, slowest first."""
     runs: defaultdict[str, list[GateResult]] = defaultdict(list)
     for event in events:
         for gate in event.verdict.gates:
@@ -195,7 +195,7 @@ def _durations(events: Iterable[VerdictEvent]) -> Iterator[GateDuration]:
 
 
 def _flaky_tests(events: Iterable[VerdictEvent]) -> Iterator[FlakyTest]:
-    """The tests that were flaky, the most often first."""
+    """Flaky tests, most frequent first."""
     times: Counter[tuple[str, str]] = Counter()
     last: dict[tuple[str, str], Instant] = {}
     for event in events:
@@ -223,17 +223,17 @@ class VerdictView(NamedTuple):
     row: VerdictSummary
     verdict: Verdict
     figures: tuple[tuple[FigureRow, ...], ...]
-    """Those of each gate."""
+    """The figures of each gate."""
     report: str
-    """The full report; empty when it is not on this machine."""
+    """The full report; empty if it is not on this machine."""
     missing: str
-    """Why there is no report."""
+    """Why the report is missing."""
     outputs: tuple[tuple[str, str], ...]
-    """What the gates' commands have printed, by the name that each is kept under."""
+    """The output of the gates' commands by file name."""
 
 
 def read_verdict(query: PageQuery) -> VerdictView:
-    """One verdict with all that it says."""
+    """One verdict in full."""
     event = _find_verdict(query)
     with query.opened.store.read() as view:
         task = view.tasks.get(event.task_id)
@@ -250,7 +250,7 @@ def read_verdict(query: PageQuery) -> VerdictView:
 
 
 def read_report(query: PageQuery) -> str:
-    """The full output as text, however long."""
+    """The full output as text, of any length."""
     report, missing = _read_report(query, _find_verdict(query).verdict)
     if missing:
         raise HttpProblem(NOT_FOUND, "not_found", missing)
@@ -258,7 +258,7 @@ def read_report(query: PageQuery) -> str:
 
 
 def _find_verdict(query: PageQuery) -> VerdictEvent:
-    """The verdict that the address names. Raises `HttpProblem` when there is none."""
+    """The verdict named in the address. Raises `HttpProblem` if there is none."""
     name = query.address.names["verdict"]
     with without_garbage_collection(), query.opened.store.read() as view:
         events: Iterator[Event] = confirmed_events(view, event_names(*VERDICT_EVENTS))
@@ -269,21 +269,21 @@ def _find_verdict(query: PageQuery) -> VerdictEvent:
 
 
 def _read_report(query: PageQuery, verdict: Verdict) -> tuple[str, str]:
-    """The full report of a verdict, or why there is none."""
+    """The full report of a verdict, or why it is missing."""
     if not verdict.report_name:
         return "", "This verdict has no report: nothing was run for it, or its gates could not be started."
     return _read_stored_text(query, verdict.report_name)
 
 
 def _outputs(query: PageQuery, report: str) -> Iterator[tuple[str, str]]:
-    """Whatever of the output a report names is still kept."""
+    """The outputs named in a report that still exist."""
     for name in list(dict.fromkeys(_OUTPUT.findall(report)))[:MAX_OUTPUTS]:
         text, missing = _read_stored_text(query, name)
         yield name, text or missing
 
 
 def _read_stored_text(query: PageQuery, name: str) -> tuple[str, str]:
-    """A report or an output by its name, or why it is not there."""
+    """A report or output by name, or why it is missing."""
     try:
         return query.ask("gate report", name=name)["report"], ""
     except HttpProblem as problem:

@@ -1,4 +1,4 @@
-"""Graph: tasks and the decisions about them, drawn in layers by the server, with the same as a table."""
+"""The graph of tasks and decisions, laid out in layers by the server, and the same as a table."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from remand.interfaces.http.pages.page import PageQuery, WebPage
 from remand.ledger.store import TaskFilter, Transaction
 
 MAX_DRAWN = 60
-"""How many tasks and decisions a drawing has."""
+"""The most tasks and decisions in a drawing."""
 MAX_OPEN = 300
-"""How many open tasks are looked at."""
+"""The most open tasks considered."""
 STEPS = (1, 2, 3)
 BOX_WIDTH, BOX_HEIGHT, GUTTER, GAP, LANE, MARGIN = 216, 62, 72, 16, 14, 8
 _LINE = 26
 _SWEEPS = 6
 _OPEN = tuple(status.value for status in Status if status not in TERMINAL)
 WAITS, PART, DECIDED = "waits", "part", "decided"
-"""The kinds of lines: what must end first, what was split from what, and what a decision is about or led to."""
+"""The kinds of edges: a dependency, a subtask, and a decision's subject or result."""
 
 
 class GraphLine(NamedTuple):
-    """A line from what comes first to what follows from it."""
+    """An edge to a successor."""
 
     source: str
     target: str
@@ -43,10 +43,10 @@ class GraphBox(NamedTuple):
     id: str
     title: str
     label: str
-    """What stands below its title, small."""
+    """The small text below the title."""
     status: str
     task_id: str
-    """The task whose page it leads to."""
+    """The task that it links to."""
     is_decision: bool = False
 
 
@@ -55,12 +55,12 @@ class DrawnBox(NamedTuple):
     x: int
     y: int
     lines: tuple[str, ...]
-    """The title in as many lines as there is room for."""
+    """The title, wrapped to the available lines."""
 
 
 class DrawnLine(NamedTuple):
     path: str
-    """As SVG has it."""
+    """SVG path data."""
     kind: str
 
 
@@ -72,7 +72,7 @@ class GraphDrawing(NamedTuple):
 
 
 class GraphRow(NamedTuple):
-    """A task or decision in the table, with the titles and tasks of what it is linked with."""
+    """A task or decision in the table, with the titles and ids of linked tasks."""
 
     box: GraphBox
     waits_for: tuple[GraphBox, ...]
@@ -84,12 +84,12 @@ class GraphPage(NamedTuple):
     drawing: GraphDrawing
     rows: tuple[GraphRow, ...]
     centre: GraphBox | None
-    """The task whose surroundings are shown; None: open tasks."""
+    """The task whose neighbourhood is shown; None: open tasks."""
     steps: int
     alone: int
-    """How many of the tasks in the table are linked with no other, and so are not drawn."""
+    """How many tasks in the table have no links and are therefore not drawn."""
     left_out: int
-    """How many tasks are neither drawn nor in the table, as far as that is known."""
+    """How many tasks are neither drawn nor listed, as far as known."""
     size: tuple[int, int] = (BOX_WIDTH, BOX_HEIGHT)
     all_steps: tuple[int, ...] = STEPS
 
@@ -99,7 +99,7 @@ class GraphPage(NamedTuple):
 
 
 def read_graph(query: PageQuery) -> GraphPage:
-    """The surroundings of the task that the address names, or the open tasks."""
+    """The neighbourhood of the task named in the address, or the open tasks."""
     asked = query.address.query
     steps = int(asked["steps"]) if asked.get("steps", "") in map(str, STEPS) else 2
     with query.opened.store.read() as view:
@@ -125,7 +125,7 @@ def read_graph(query: PageQuery) -> GraphPage:
 
 
 def _open_tasks(view: Transaction) -> list[Task]:
-    """The first open tasks, those that are linked with others before those that are not."""
+    """The first open tasks, linked ones first."""
     page = read_task_page(view, TaskFilter(statuses=_OPEN), limit=MAX_OPEN)
     found = [task for row in page.rows if (task := view.tasks.get(row.task_id))]
     ends = {end for task in found for end in _neighbour_ids(task)}
@@ -133,7 +133,7 @@ def _open_tasks(view: Transaction) -> list[Task]:
 
 
 def _neighbour_ids(task: Task) -> tuple[str, ...]:
-    """The tasks that a task names."""
+    """The tasks that a task refers to."""
     parent = (task.links.parent,) if task.links.parent else ()
     return tuple(dict.fromkeys((*task.blockers, *parent)))
 
@@ -141,7 +141,7 @@ def _neighbour_ids(task: Task) -> tuple[str, ...]:
 def _neighbourhood(
     view: Transaction, centre: Task, open_tasks: Iterable[Task], steps: int
 ) -> tuple[list[Task], int]:
-    """The tasks within so many steps of one, the nearest first, and how many are too many to be shown."""
+    """The tasks within `steps` of the centre, nearest first, and how many do not fit."""
     known = {task.id: task for task in (centre, *open_tasks)}
     following: dict[str, list[str]] = defaultdict(list)
     for task in known.values():
@@ -191,7 +191,7 @@ def _task_box(task: Task) -> GraphBox:
 
 
 def _decisions(view: Transaction, task: Task) -> Iterator[tuple[GraphBox, tuple[str, ...]]]:
-    """What was decided about rejections of a task, each with the tasks that it made."""
+    """The decisions on rejections of a task, each with the tasks it created."""
     _, events = read_task(view, task.id)
     for one in task_rejections(events):
         if one.decision is None:
@@ -226,14 +226,14 @@ def _table_rows(boxes: Mapping[str, GraphBox], lines: Iterable[GraphLine]) -> It
 
 
 class _Place(NamedTuple):
-    """A place in a layer: a box, or a lane for a line that goes on to a later layer."""
+    """A position in a layer: a box, or a lane for an edge that continues to a later layer."""
 
     name: str
     is_box: bool
 
 
 def draw(boxes: Sequence[GraphBox], lines: Sequence[GraphLine]) -> GraphDrawing:
-    """Boxes in columns, each right of what it follows from; lines run between columns, and in lanes of their own past boxes."""
+    """Lays out boxes in columns, each to the right of its predecessors; edges that pass a column use lanes of their own."""
     layers = _layers([box.id for box in boxes], lines)
     columns, chains = _columns(layers, lines)
     _order(columns, chains)
@@ -255,7 +255,7 @@ def draw(boxes: Sequence[GraphBox], lines: Sequence[GraphLine]) -> GraphDrawing:
 
 
 def wrap_title(title: str) -> tuple[str, ...]:
-    """A title in two lines at most; what is left out is marked."""
+    """A title in at most two lines, with an ellipsis if it is cut."""
     return tuple(textwrap.wrap(title, _LINE, max_lines=2, placeholder=" …")) or ("",)
 
 
@@ -264,7 +264,7 @@ def _height(place: _Place) -> int:
 
 
 def _layers(names: Sequence[str], lines: Iterable[GraphLine]) -> dict[str, int]:
-    """The column of each box: behind everything that it follows from. What goes round in a circle is cut once."""
+    """The column of each box, after all its predecessors. Each cycle is cut once."""
     after: dict[str, list[str]] = defaultdict(list)
     for line in lines:
         after[line.source].append(line.target)
@@ -299,7 +299,7 @@ _Chain = tuple[GraphLine, list[str]]
 def _columns(
     layers: Mapping[str, int], lines: Iterable[GraphLine]
 ) -> tuple[list[list[_Place]], list[_Chain]]:
-    """The places of each column, and each line as the places that it goes through."""
+    """The positions of each column, and each edge as the positions it passes."""
     columns: list[list[_Place]] = [[] for _ in range(max(layers.values(), default=-1) + 1)]
     for name, layer in layers.items():
         columns[layer].append(_Place(name, is_box=True))
@@ -316,7 +316,7 @@ def _columns(
 
 
 def _order(columns: list[list[_Place]], chains: Iterable[_Chain]) -> None:
-    """Orders each column by where its neighbours are, so that few lines cross."""
+    """Orders each column by the mean position of its neighbours to reduce crossings."""
     near: dict[str, list[str]] = defaultdict(list)
     for _, chain in chains:
         for one, other in pairwise(chain):
@@ -333,13 +333,13 @@ def _order(columns: list[list[_Place]], chains: Iterable[_Chain]) -> None:
 
 
 def _mean_place(name: str, near: Mapping[str, Sequence[str]], place: Mapping[str, float]) -> float:
-    """Where the neighbours of a place are, on average; its own place where it has none."""
+    """The mean position of a place's neighbours; its own position if it has none."""
     others = near.get(name, ())
     return sum(place[other] for other in others) / len(others) if others else place[name]
 
 
 def _path(spots: Sequence[tuple[int, int]]) -> str:
-    """A line through places: across a column at the height of its lane, and a curve from column to column."""
+    """A path through positions: straight across a column, curved between columns."""
     (x, y), parts = spots[0], []
     is_back = len(spots) > 1 and spots[-1][0] <= x
     start = x if is_back else x + BOX_WIDTH

@@ -1,4 +1,4 @@
-"""The inbox: everything that waits for whoever looks at it, the worst and oldest first, each to be answered in place."""
+"""The inbox: everything that waits for the caller, most severe and oldest first, each answered in place."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ ACTIONS = (
 )
 REVIEW_KIND = "review"
 MOST_SHOWN = 50
-"""How many entries stand on a page."""
+"""The most entries on a page."""
 MAX_WAITING = 100
 
 KINDS: Mapping[str, tuple[int, str]] = {
@@ -56,11 +56,11 @@ KINDS: Mapping[str, tuple[int, str]] = {
     OBJECTION_KIND: (6, "Unconfirmed key"),
     ALERT_KIND: (7, "Alert"),
 }
-"""How bad each kind is, worst first, and what it is called."""
+"""The severity of each kind (0 is the worst) and its label."""
 _OTHER = (2, "Question")
 _REVIEWERS = (TokenRole.USER, TokenRole.REVIEWER)
 _OF_ROLE = {TokenRole.REVIEWER: (HELD_KIND,), TokenRole.DIRECTOR: (DECISION_KIND,)}
-"""Which kinds others than the user may answer."""
+"""The kinds that roles other than the user may answer."""
 
 _WHOLE_SENTENCES = (
     (
@@ -69,22 +69,22 @@ _WHOLE_SENTENCES = (
     ),
     (re.compile(r"All agents locked out for "), "All agents are locked out of "),
 )
-"""How notices are shortened, and what the page says instead."""
+"""Abbreviations in notices and the full sentences that the page shows in their place."""
 
 
 class InboxOption(NamedTuple):
-    """One way to answer."""
+    """One possible answer."""
 
     key: str
     text: str
     number: int
     command: str = ""
-    """For others than the user: the command of theirs that says the same, and what it is given."""
+    """The equivalent command and its arguments for roles other than the user."""
     values: Mapping[str, str] = {}
 
 
 class InboxItem(NamedTuple):
-    """One thing that waits."""
+    """One waiting item."""
 
     id: str
     kind: str
@@ -99,13 +99,13 @@ class InboxItem(NamedTuple):
     tried: tuple[str, ...] = ()
     grounds: tuple[str, ...] = ()
     cost: str = ""
-    """What happens while nobody answers."""
+    """The consequences while it remains unanswered."""
     acknowledged_by: str = ""
     place: str = ""
-    """The file and line it is about."""
+    """The file and line it concerns."""
     commit: str = ""
     trust: str = ""
-    """For a key that is not trusted: how it would be."""
+    """How to trust the key, if it is an untrusted one."""
     takes_guidance: bool = True
 
     @property
@@ -117,16 +117,16 @@ class InboxView(NamedTuple):
     items: tuple[InboxItem, ...]
     total: int
     others: int
-    """How many questions wait for somebody else."""
+    """How many questions wait for others."""
     key: str = ""
-    """That this machine's key is not trusted, and what to do."""
+    """Says that this machine's key is not trusted, and what to do about it."""
     chosen: str = ""
-    """The kind that is shown alone."""
+    """The kind that is selected."""
     kinds: tuple[tuple[str, str, int], ...] = ()
     page: int = 1
     pages: int = 1
     before: str = ""
-    """Where the page before stands; empty on the first."""
+    """The URL of the previous page; empty on the first."""
     after: str = ""
 
     @property
@@ -136,7 +136,7 @@ class InboxView(NamedTuple):
 
 
 class _Entry(NamedTuple):
-    """Something that waits, as far as is known before it is read what it asks."""
+    """A waiting item, before its details are read."""
 
     rank: int
     since: Instant
@@ -150,7 +150,7 @@ class _Entry(NamedTuple):
 
 
 def read_inbox(query: PageQuery) -> InboxView:
-    """What waits for the caller, worst and oldest first over all of it; what is read is what one page of it asks."""
+    """The items that wait for the caller, sorted by severity and age over all pages; details are read for one page only."""
     with query.opened.store.read() as view:
         every = _entries(query, view)
         own = [entry for entry in every if _is_own(query, entry)]
@@ -184,7 +184,7 @@ def read_inbox(query: PageQuery) -> InboxView:
 
 
 def _entries(query: PageQuery, view: Transaction) -> list[_Entry]:
-    """Everything that waits, for whomever: found by an index, and nothing of it looked up."""
+    """All waiting items for anyone, found by an index without reading their details."""
     found = [
         _Entry(*_rank(one.kind, one.since, one.task.id), one.kind, one.number, one.task)
         for one in waiting_entries(view, query.rules, query.actor)
@@ -206,12 +206,12 @@ def _rank(kind: str, since: Instant, name: str) -> tuple[int, Instant, str, str]
 
 
 def _is_own(query: PageQuery, entry: _Entry) -> bool:
-    """True for what the caller may answer."""
+    """True if the caller may answer it."""
     return query.is_user or entry.kind in (*_OF_ROLE.get(query.caller.role, ()), REVIEW_KIND)
 
 
 def _read_items(query: PageQuery, view: Transaction, shown: list[_Entry]) -> list[InboxItem]:
-    """What the entries of a page ask, with the histories of their tasks alone, in the same order."""
+    """The details of a page's entries in the same order; only the histories of their tasks are read."""
     opened, rules = query.opened, query.rules
     unable = scheduler_files.unstartable(opened.folders.status, rules.team.members, opened.place.root)
     tasks = {entry.task.id: entry.task for entry in shown if entry.task is not None}
@@ -262,7 +262,7 @@ def _question_item(row: Mapping[str, Any], *, is_user: bool) -> InboxItem:
 
 
 def _sentence(row: Mapping[str, Any]) -> str:
-    """Why it waits. The task's title and id stand above it, and the page has room for whole sentences."""
+    """Why it waits, in full sentences; the task's title and id are shown above it."""
     why = str(row["question"]).partition(" Options: ")[0]
     why = why.replace(f"Task {row['task_id']}", "The task").replace(f"task {row['task_id']}", "the task")
     for short, whole in _WHOLE_SENTENCES:
@@ -271,7 +271,7 @@ def _sentence(row: Mapping[str, Any]) -> str:
 
 
 def _role_command(row: Mapping[str, Any], key: str) -> tuple[str, Mapping[str, str]]:
-    """The command by which a reviewer or a director gives an answer: `inbox answer` is the user's."""
+    """The command with which a reviewer or director answers; `inbox answer` is for the user."""
     if row["kind"] == HELD_KIND:
         return f"gate {key}", {"task": row["task_id"], "finding": row["finding"]}
     decision, name = decision_for_answer(key)
@@ -280,7 +280,7 @@ def _role_command(row: Mapping[str, Any], key: str) -> tuple[str, Mapping[str, s
 
 
 def _waiting_text(view: Transaction, item: InboxItem) -> str:
-    """What it costs to wait: what stands still meanwhile."""
+    """What is blocked while the item waits."""
     agent = item.agent
     stays = {
         GATE_QUESTION: "No agent is started until the gate can be measured again.",
@@ -303,7 +303,7 @@ def _waiting_text(view: Transaction, item: InboxItem) -> str:
 
 
 def _own_names(query: PageQuery) -> set[str]:
-    """The names of whoever looks: a session of the user is each member who is the user."""
+    """The names of the caller: a user's session acts for every member that is the user."""
     users = {
         one.name for one in query.rules.team.members if Role.USER in query.rules.team.actor(one.name).roles
     }
@@ -311,7 +311,7 @@ def _own_names(query: PageQuery) -> set[str]:
 
 
 def count_waiting(query: PageQuery) -> int:
-    """How many things wait for the caller, counted without reading what each of them asks."""
+    """How many items wait for the caller, without reading their details."""
     with query.opened.store.read() as view:
         return sum(entry.number for entry in _entries(query, view) if _is_own(query, entry))
 

@@ -1,4 +1,4 @@
-"""What changes on open pages: each page is rendered once for a change and a member, however many have it open."""
+"""Live updates of open pages: a change is rendered once per page and member, however many windows show it."""
 
 from __future__ import annotations
 
@@ -11,37 +11,37 @@ from typing import Any
 from remand.interfaces.http.problems import UNAVAILABLE, HttpProblem
 
 POLL_SECONDS = 0.15
-"""How often it is asked whether anything has changed, while a page is open."""
+"""How often the ledger is polled for changes while a page is open."""
 BEAT_SECONDS = 15.0
-"""How often a page hears that the server is there, and the server finds out who has left."""
+"""How often a heartbeat is sent, which also detects closed connections."""
 MAX_STREAMS = 1000
 MAX_STREAMS_EACH, MAX_PAGES_EACH = 250, 50
-"""How many streams a member has, and of how many different pages: each of these is rendered after every change."""
+"""The most streams per member, and the most distinct pages, as each is rendered after every change."""
 
 NOTE = "note"
-"""The fragment that says in words what the page is about now."""
+"""The fragment that describes the page's current state in words."""
 STALE = "live_stale"
-"""The fragment that says that a page is old, which is told apart by how far the ledger has come."""
+"""The fragment that says that a page is out of date; it depends only on the ledger's position."""
 WAITING = "live_waiting"
-"""The fragment with the number of things that wait, which every page has."""
+"""The fragment with the number of waiting items, part of every page."""
 Fragments = Mapping[str, str]
 _LINE_ENDS = re.compile(r"\r\n|\r|\n")
 
 
 class LivePage:
-    """One page as one member sees it, which some have open."""
+    """One open page as one member sees it."""
 
     def __init__(self, render: Callable[[str], Awaitable[Fragments]], mark: str) -> None:
         self.render = render
         self.mark = mark
-        """How far the ledger had come when it was rendered last."""
+        """The ledger's position when it was last rendered."""
         self.fragments: Fragments = {}
         self.readers = 0
         self.news = asyncio.Event()
 
 
 class LiveUpdates:
-    """The pages that are open. For one event loop."""
+    """All open pages. For one event loop."""
 
     def __init__(self, read_mark: Callable[[], Awaitable[str]], is_ending: Callable[[], bool]) -> None:
         self._read_mark = read_mark
@@ -54,7 +54,7 @@ class LiveUpdates:
         return sum(page.readers for page in self._pages.values())
 
     def require_room(self, owner: Callable[[Hashable], bool]) -> None:
-        """Refuses another stream where there are too many, of all or of one member. Raises `HttpProblem`."""
+        """Refuses another stream if there are too many, in total or of one member. Raises `HttpProblem`."""
         own = [page.readers for key, page in self._pages.items() if owner(key)]
         if self.stream_count >= MAX_STREAMS or sum(own) >= MAX_STREAMS_EACH or len(own) >= MAX_PAGES_EACH:
             raise HttpProblem(UNAVAILABLE, "unavailable", "Too many pages are open.", {"retry-after": "30"})
@@ -62,7 +62,7 @@ class LiveUpdates:
     async def changes(
         self, key: Hashable, render: Callable[[str], Awaitable[Fragments]], since: str
     ) -> AsyncIterator[Fragments]:
-        """The fragments that have changed since the page was shown, again and again; none now and then, as a heartbeat."""
+        """Yields the fragments that have changed since the page was shown, and an empty set as a heartbeat."""
         page = self._pages.setdefault(key, LivePage(render, ""))
         page.readers += 1
         if self._watch is None or self._watch.done():
@@ -72,10 +72,10 @@ class LiveUpdates:
                 await self._refresh(page, await self._read_mark())
             sent: Fragments = page.fragments if page.mark == since else {}
             while not self._is_ending():
-                event = page.news  # before the pages are compared: what comes meanwhile sets it
+                event = page.news  # taken before the comparison, so that a later change sets it
                 news = {name: text for name, text in page.fragments.items() if sent.get(name) != text}
                 sent = page.fragments
-                # What is said of a change is said again at each, also in the same words.
+                # The note about a change is repeated for each change, even with the same words.
                 yield news | {NOTE: sent[NOTE]} if news.keys() - {WAITING} else news
                 with suppress(TimeoutError):
                     await asyncio.wait_for(event.wait(), BEAT_SECONDS)
@@ -85,13 +85,11 @@ class LiveUpdates:
                 self._pages.pop(key, None)
 
     async def _render_changes(self) -> None:
-        """Renders what is open after each change; for half of the time at most, whatever happens."""
+        """Renders the open pages after each change, using at most half of the time."""
         mark = ""
         while self._pages and not self._is_ending():
             begun = asyncio.get_running_loop().time()
-            with suppress(
-                Exception
-            ):  # whatever it is: the others that have pages open are told of later changes
+            with suppress(Exception):  # whatever the error, other open pages must continue to receive changes
                 now = await self._read_mark()
                 if now != mark:
                     for page in list(self._pages.values()):
@@ -106,7 +104,7 @@ class LiveUpdates:
         if page.mark == mark:
             return
         found: Fragments | None = None
-        with suppress(Exception):  # a page that cannot be shown says why when it is opened again
+        with suppress(Exception):  # a page that cannot be rendered shows its error when it is reloaded
             found = await page.render(mark)
         if found is None:
             return
@@ -118,7 +116,7 @@ class LiveUpdates:
 
 
 def event_text(name: str, text: str) -> bytes:
-    """A message of an event stream, in which each of three things ends a line."""
+    """A server-sent event; the format has three line terminators."""
     lines = "".join(f"data: {line}\n" for line in _LINE_ENDS.split(text))
     return f"event: {name}\n{lines}\n".encode()
 
@@ -127,7 +125,7 @@ BEAT = b": still there\n\n"
 
 
 async def send_stream(send: Any, parts: AsyncIterator[bytes]) -> None:
-    """Sends an event stream until it ends."""
+    """Sends a stream of server-sent events until it ends."""
     headers = [
         (b"content-type", b"text/event-stream"),
         (b"cache-control", b"no-store"),

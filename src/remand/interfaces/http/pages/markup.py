@@ -1,4 +1,4 @@
-"""Templates made into HTML: all text of others is shown as text, however it was written."""
+"""Renders templates as HTML: all foreign text is escaped and made visible."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ from remand.interfaces.http.commands import remote_commands
 FOLDER = Path(__file__).parent
 STATIC = FOLDER.parent / "static"
 MAX_LINE, MAX_SHOWN = 2000, 40_000
-"""How many characters of a line, and of a text, a page shows."""
+"""The most characters of a line, and of a text, that a page shows."""
 _ANSI = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|[\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-_])")
 _HIDDEN = ("Cc", "Cf", "Cs", "Co", "Zl", "Zp")
 _KEPT = "\n\t"
 LIVE_PREFIX = "live_"
-"""What the names of the blocks begin with that are sent again when they have changed."""
+"""The prefix of blocks that are sent again when they change."""
 MEDIA_TYPES = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
 
 
 def show_text(value: Any) -> Any:
-    """What a template shows of a value: text without secrets, with what is hidden in it made visible, and not too long."""
+    """A value as templates show it: redacted, shortened, and with invisible characters made visible."""
     if isinstance(value, Markup) or not isinstance(value, str):
         return "" if value is None else value
     if value.isascii() and value.isprintable() and len(value) <= MAX_LINE:
@@ -47,12 +47,12 @@ def show_text(value: Any) -> Any:
 
 
 def escaped_text(text: str) -> str:
-    """The same as HTML, for what no template shows."""
+    """The same as HTML, for text outside templates."""
     return str(Markup.escape(show_text(text)))
 
 
 def _visible(char: str) -> str:
-    """A character, or its number where nobody would see it: such characters reorder or hide others."""
+    """A character, or its code point if it is invisible: such characters can reorder or hide others."""
     if char in _KEPT or unicodedata.category(char) not in _HIDDEN:
         return char
     return f"⟨U+{ord(char):04X}⟩"
@@ -63,7 +63,7 @@ def _cut_line(line: str) -> str:
 
 
 def when(instant: str) -> Markup:
-    """A time: exact and in UTC without JavaScript, else how long ago it was."""
+    """A time element: exact in UTC; JavaScript replaces it by the elapsed time."""
     if not instant:
         return Markup("")
     try:
@@ -77,47 +77,47 @@ def when(instant: str) -> Markup:
 
 
 def command_text(command: str, values: Mapping[str, Any]) -> str:
-    """The command line that does the same as a form."""
+    """The command line equivalent to a form."""
     return shlex.join(remote_commands()[command].command_line(values))
 
 
 def may_call(caller: Caller, command: str) -> bool:
-    """Whether somebody's role may call a command."""
+    """Whether the caller's role may call a command."""
     return caller.role in CALLS[command]
 
 
 def waiting_text(number: int) -> str:
-    """The number of things that wait, as it stands beside the inbox in the navigation; nothing when none does."""
+    """The number of waiting items shown beside the inbox link; nothing for zero."""
     ui: Any = environment().globals["ui"]
     return str(ui.waiting(number))
 
 
 def stale_text(address: str, mark: str) -> str:
-    """That the page at an address is old, and how to see the new one."""
+    """Says that the page is out of date, with a link to the current one."""
     ui: Any = environment().globals["ui"]
     return str(ui.stale(address, mark))
 
 
 def indented_json(value: Any) -> str:
-    """Data as people read it."""
+    """Data as indented JSON."""
     return json.dumps(value, indent=2, ensure_ascii=False, default=str)
 
 
 @cache
 def static_files() -> dict[str, bytes]:
-    """Every file that pages load, by its name."""
+    """All static files by name."""
     return {path.name: path.read_bytes() for path in STATIC.iterdir() if path.suffix in MEDIA_TYPES}
 
 
 @cache
 def static_address(name: str) -> str:
-    """Where a file is loaded from; another address once it is another file."""
+    """The URL of a static file, which changes with its content."""
     return f"/static/{name}?v={sha256(static_files()[name]).hexdigest()[:12]}"
 
 
 @cache
 def environment() -> jinja2.Environment:
-    """The templates, with what they use."""
+    """The template environment with its filters and globals."""
     made = jinja2.Environment(
         loader=jinja2.FileSystemLoader(FOLDER / "templates"),
         autoescape=True,
@@ -140,7 +140,7 @@ def render_page(template: str, values: Mapping[str, Any]) -> str:
 
 
 def render_fragments(template: str, values: Mapping[str, Any]) -> dict[str, str]:
-    """The parts of a page that may change while it is open, by their names."""
+    """The live fragments of a page by name."""
     found = environment().get_template(template)
     context = found.new_context(dict(values))
     return {

@@ -1,9 +1,9 @@
-"""What a page is: an address, a query that gives a record, and a template that shows it.
+"""A page: an address, a query that returns a record, and a template that shows it.
 
-To add one, write a module beside this one with the record, the function that reads it and `PAGES`, a template that extends
-`base.html`, and name the module in `site.PAGES`. Blocks whose names begin with `live_` are sent again when they change; they
-stand in an element with `sse-swap` of that name. A form is `ui.action(here, COMMAND, ID, VALUES)`, and its command is in the
-module's `ACTIONS`. The browser tests look at every path in their `PATHS`.
+To add one, write a module beside this one with the record, the function that reads it and `PAGES`, a template that
+extends `base.html`, and add the module to `site.PAGES`. Blocks whose names begin with `live_` are sent again when they
+change; they must be inside an element with `sse-swap` of that name. A form is `ui.action(here, COMMAND, ID, VALUES)`;
+its command must be in the module's `ACTIONS`. The browser tests visit every path in their `PATHS`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ MAX_FIELDS = 50
 
 
 class PageQuery:
-    """What a page asks of the ledger, in the name of whoever opens it. Used in one thread."""
+    """A page's access to the ledger, as the caller who opens it. Used in one thread."""
 
     def __init__(self, opened: OpenLedger, ask: AskQuery, caller: Caller, address: PageAddress) -> None:
         self.opened = opened
@@ -38,7 +38,7 @@ class PageQuery:
         self._ask = ask
 
     def ask(self, command: str, /, **values: Any) -> Any:
-        """What a query of the command line prints with `--json`. Raises `HttpProblem` with its refusal."""
+        """The `--json` output of a query of the command line. Raises `HttpProblem` with its refusal."""
         data = self._ask(command, **values)
         data = json.loads(data) if isinstance(data, RawJson) else data
         problem = problem_of_answer(data, command)
@@ -60,14 +60,14 @@ class PageQuery:
 
     @property
     def actor(self) -> Actor:
-        """Who looks, with no more roles than its session has."""
+        """The caller, with no more roles than the session has."""
         actor = self.rules.team.actor(self.caller.acting_name(), confined=self.caller.is_confined)
         roles = self.caller.roles_as(actor.name)
         return actor if roles is None else actor.limit(roles)
 
 
 class PageAddress(NamedTuple):
-    """What was asked for: the path, what stands in it, and the query."""
+    """A requested address: the path, its parameters and the query."""
 
     path: str
     names: Mapping[str, str] = {}
@@ -78,7 +78,7 @@ class PageAddress(NamedTuple):
         return f"{self.path}?{urlencode(self.query)}" if self.query else self.path
 
     def with_values(self, **values: str) -> str:
-        """The same page with other values in its query; an empty one is left out."""
+        """The same page with other values in its query; empty values are removed."""
         query = {name: value for name, value in ({**self.query, **values}).items() if value}
         return f"{self.path}?{urlencode(query)}" if query else self.path
 
@@ -87,39 +87,39 @@ class WebPage(NamedTuple):
     """A page of the server."""
 
     path: str
-    """As Litestar has it: `/tasks/{task:str}`."""
+    """In Litestar's syntax: `/tasks/{task:str}`."""
     template: str
-    """Empty: what is read is a text, which is sent as a file."""
+    """Empty: `read` returns a text, which is sent as a file."""
     title: str
     command: str
-    """Whoever may call this command sees the page."""
+    """The page is visible to whoever may call this command."""
     read: Callable[[PageQuery], Any]
-    """Gives the record that the template shows as `view`."""
+    """Returns the record that the template shows as `view`."""
     nav: str = ""
-    """Its name in the navigation; empty: it is not there."""
+    """Its label in the navigation; empty: not in the navigation."""
     key: str = ""
-    """What follows `g` to go there."""
+    """The key that opens it after `g`."""
     is_long: bool = False
-    """It runs other programs: other pages do not wait for it."""
+    """Whether it runs other programs, so that other pages must not wait for it."""
     is_live: bool = True
-    """It shows what changes while it is open; another says that there is something new."""
+    """Whether it updates itself while open; otherwise it only says when it is out of date."""
     is_lasting: bool = False
-    """What it shows does not change."""
+    """Whether its content never changes."""
 
     @property
     def is_watched(self) -> bool:
-        """True for a page that is not made anew while it is open, and says when it is old."""
+        """True for a page that does not update itself but says when it is out of date."""
         return bool(self.template) and not self.is_live and not self.is_lasting
 
     def match(self, path: str) -> dict[str, str] | None:
-        """What stands in a path for the names in this page's; None when it is another page's."""
+        """The parameters in a path; None if the path belongs to another page."""
         pattern = re.sub(r"\\\{(\w+):str\\\}", r"(?P<\1>[^/]+)", re.escape(self.path))
         found = re.fullmatch(pattern, path)
         return found.groupdict() if found else None
 
 
 def parse_address(page: WebPage, target: str) -> PageAddress | None:
-    """The address of a page; None when the target is another's."""
+    """The address for a target; None if the target belongs to another page."""
     parts = urlsplit(target)
     names = page.match(parts.path)
     if names is None or parts.netloc or parts.scheme:
@@ -128,7 +128,7 @@ def parse_address(page: WebPage, target: str) -> PageAddress | None:
 
 
 def parse_query(query: str) -> dict[str, str]:
-    """The values of a query by name, the last of each."""
+    """The values of a query by name; the last one if repeated."""
     try:
         return dict(parse_qsl(query, max_num_fields=MAX_FIELDS))
     except ValueError:

@@ -1,4 +1,4 @@
-"""Patterns: what is learned from all rejections, reviews and runs, each plot with its table."""
+"""Patterns in all rejections, reviews and runs; each chart has its table."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _NOES = ((AGENT, "by agents", "accent"), (GATE, "by gates", "warn"), (REVIEWER, 
 
 
 class BarRow(NamedTuple):
-    """A row of a table with a bar: what it is about, its figures, and how long its bar is."""
+    """A table row with a bar: its label, its figures, and the bar's length."""
 
     label: str
     cells: tuple[str, ...]
@@ -42,14 +42,14 @@ class BarRow(NamedTuple):
 
 
 class BarTable(NamedTuple):
-    """A plot that is its own table."""
+    """A chart that is also a table."""
 
     title: str
     columns: tuple[str, ...]
-    """The first names the rows; the bar is about the second."""
+    """The first labels the rows; the bar shows the second."""
     rows: tuple[BarRow, ...]
     total: int
-    """How many rows there are, of which the first are shown."""
+    """The number of rows, of which only the first are shown."""
     none: str
 
 
@@ -61,7 +61,7 @@ class PatternsView(NamedTuple):
 
 
 def read_patterns(query: PageQuery) -> PatternsView:
-    """What `analyze` knows, in all or since some days."""
+    """The results of `analyze` for all time or the chosen period."""
     days, since = chosen_period(query)
     with without_garbage_collection(), query.opened.store.read() as view:
         analysis = analyze(ledger_cases(view, since), since)
@@ -84,7 +84,7 @@ def read_patterns(query: PageQuery) -> PatternsView:
 
 
 def _noes_by_day(report: WorkReport, since: str) -> dict[str, list[int]]:
-    """How many rejections there were on each day, by who said no."""
+    """Rejections per day by who rejected."""
     counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
     for entry in report.noes:
         if entry.at >= since:
@@ -95,7 +95,7 @@ def _noes_by_day(report: WorkReport, since: str) -> dict[str, list[int]]:
 def _table(
     title: str, columns: tuple[str, ...], rows: Iterable[tuple[str, float, tuple[str, ...]]], none: str
 ) -> BarTable:
-    """The first of some rows, each with the number that its bar stands for."""
+    """The first rows, each with the number that its bar shows."""
     found = list(rows)
     most = max((number for _, number, _ in found), default=0.0)
     shown = tuple(BarRow(label, cells, bar_width(number, most)) for label, number, cells in found[:MAX_ROWS])
@@ -128,7 +128,7 @@ def _blockers_table(analysis: Analysis) -> BarTable:
 
 
 def _outcomes_table(analysis: Analysis) -> BarTable:
-    """What came of the answers: of accepted rejections, and of overridden ones."""
+    """The outcomes of accepted and of overridden rejections."""
     answers = [analysis.outcomes[name] for name in ("accepted", "overridden")]
     rows = []
     for outcome in RejectionOutcome:

@@ -1,4 +1,4 @@
-"""Settings: what holds and where that is written, tokens, and the patches by which a person changes the base."""
+"""Settings: the effective configuration with its sources, tokens, and patches with which a person changes the base."""
 
 from __future__ import annotations
 
@@ -47,20 +47,20 @@ class ConfiguredGate(NamedTuple):
 
 
 class KeysView(NamedTuple):
-    """Whose events count, and those that have no effect."""
+    """The trusted keys, and the events without effect."""
 
     own: PublicKey | None
     """The key of the server's machine."""
     trusted: tuple[PublicKey, ...]
     signers: tuple[keys.UnconfirmedSigner, ...]
     unconfirmed: tuple[ActivityEntry, ...]
-    """The first of them."""
+    """The first unconfirmed events."""
     unconfirmed_count: int
 
 
 class SettingsView(NamedTuple):
     branch: str
-    """The branch whose remand.toml holds; empty where no commit has one."""
+    """The branch whose remand.toml is in effect; empty if no commit has one."""
     commit: str
     has_file: bool
     members: tuple[Member, ...]
@@ -68,7 +68,7 @@ class SettingsView(NamedTuple):
     gates: tuple[ConfiguredGate, ...] | None
     policy: tuple[PolicyRow, ...]
     keys: KeysView | None
-    """None for who may not ask."""
+    """None if the caller may not see them."""
     tokens: tuple[Mapping[str, Any], ...]
     may: frozenset[str]
     roles: tuple[str, ...] = (Role.AGENT, Role.LEAD, Role.TESTER, Role.DIRECTOR, Role.USER)
@@ -80,7 +80,7 @@ class SettingsView(NamedTuple):
 
 
 def read_settings(query: PageQuery) -> SettingsView:
-    """Everything that holds, each with where it comes from."""
+    """All effective settings with their sources."""
     source = query.opened.settings
     settings, written = source.settings(), source.written_settings()
     data = tomllib.loads(written.text)
@@ -114,7 +114,7 @@ def _read_keys(query: PageQuery) -> KeysView:
 
 @cache
 def _schema() -> Mapping[str, Any]:
-    """The JSON Schema of the configuration, which says what each value means."""
+    """The JSON Schema of the configuration, which describes each value."""
     found: Mapping[str, Any] = json.loads(Path(config.__file__).with_name("remand.schema.json").read_bytes())
     return found
 
@@ -136,32 +136,32 @@ def _gate_rows(gates: tuple[Gate, ...] | None, written: Mapping[str, Any]) -> It
 
 
 class PatchView(NamedTuple):
-    """A change of the base that a person may commit."""
+    """A change of the base for a person to commit."""
 
     title: str
     branch: str
     commit: str
     patch: str = ""
     lines: tuple[tuple[str, str], ...] = ()
-    """Each line of it with its kind: `add`, `cut`, `hunk` or `same`."""
+    """Each line with its kind: `add`, `cut`, `hunk` or `same`."""
     notes: tuple[str, ...] = ()
     download: str = ""
     problem: str = ""
-    """Why there is none, and what to do."""
+    """Why there is no patch, and what to do."""
 
 
 class SettingsChange(NamedTuple):
-    """A change of remand.toml, as a whole file."""
+    """A change of remand.toml, as the whole file."""
 
     title: str
     text: str | None
-    """The whole changed file; None when only a person can change it so."""
+    """The whole changed file; None if only a person can make the change."""
     by_hand: str
     notes: tuple[str, ...] = ()
 
 
 def read_patch(query: PageQuery) -> PatchView:
-    """The patch that an address asks for, or why there is none."""
+    """The patch named in the address, or why there is none."""
     written = query.opened.settings.written_settings()
     view = PatchView("Change the settings", written.branch, written.commit)
     try:
@@ -176,7 +176,7 @@ def read_patch(query: PageQuery) -> PatchView:
 
 
 def read_patch_text(query: PageQuery) -> str:
-    """The patch alone, as `git apply` takes it."""
+    """The patch alone, as `git apply` expects it."""
     found = read_patch(query)
     if found.problem:
         raise UsageError(found.problem)
@@ -184,7 +184,7 @@ def read_patch_text(query: PageQuery) -> str:
 
 
 def make_patch(before: str, change: SettingsChange) -> str:
-    """The difference as `git apply` takes it. Raises `UsageError` or `ConfigError` where the change would not do."""
+    """The difference as `git apply` expects it. Raises `UsageError` or `ConfigError` if the result would be invalid."""
     if change.text is None:
         raise UsageError(f"{_BY_HAND}: {change.by_hand}")
     if change.text == before:
@@ -204,7 +204,7 @@ def make_patch(before: str, change: SettingsChange) -> str:
 
 
 def _lines(text: str) -> list[str]:
-    """Lines as git counts them: a newline alone ends one."""
+    """Lines as git counts them: only a newline ends one."""
     return [f"{line}\n" for line in text.split("\n")[:-1]] + (
         [last] if (last := text.rpartition("\n")[2]) else []
     )
@@ -217,7 +217,7 @@ def _line_kind(line: str) -> str:
 
 
 def _change(query: PageQuery, text: str) -> SettingsChange:
-    """The change that an address names. Raises `UsageError`."""
+    """The change named in the address. Raises `UsageError`."""
     asked = query.address.query
     match asked.get("change", ""):
         case "member":
@@ -268,7 +268,7 @@ def _set_policy(text: str, name: str, value: str) -> SettingsChange:
 
 
 def _trust_key(query: PageQuery, text: str, asked: str) -> SettingsChange:
-    """Trusts a key by the text that its machine printed, or that is written out."""
+    """Trusts a key, given as the text that its machine printed or spelled out."""
     if asked.startswith(KEY_PREFIX):
         key = parse_public_key(asked)
     else:
@@ -291,7 +291,7 @@ def _trust_key(query: PageQuery, text: str, asked: str) -> SettingsChange:
 
 
 def _revoke_key(query: PageQuery, text: str, key_id: str) -> SettingsChange:
-    """Ends the trust in a key with what the base has of it."""
+    """Revokes a key that the base trusts."""
     key: PublicKey | None = next((one for one in query.rules.trusted if one.id == key_id), None)
     if key is None or key.until is not None:
         raise UsageError("The base trusts no key with that id.")

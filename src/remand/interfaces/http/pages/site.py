@@ -1,4 +1,4 @@
-"""The routes of the pages: each page, the forms by which people act, what changes while a page is open, and its files."""
+"""The routes of the web pages: pages, forms, live updates and static files."""
 
 from __future__ import annotations
 
@@ -96,12 +96,12 @@ PAGES: tuple[WebPage, ...] = (
     *activity.PAGES,
     *settings.PAGES,
 )
-"""Every page. A module that brings more of them is named here."""
+"""All pages. Modules that add pages are listed here."""
 ACTIONS = frozenset({*inbox.ACTIONS, *board.ACTIONS, *task.ACTIONS, *agents.ACTIONS, *settings.ACTIONS})
-"""The commands that a form of a page may call; the rules and the caller's role say who may."""
+"""The commands that forms may call; the rules and the caller's role decide who may."""
 
 UNDONE = ("inbox answer", "gate accept", "gate refuse", "handoff rejection-response", "task cancel")
-"""The forms whose note offers to undo them."""
+"""The commands after which the page offers to undo."""
 HTML = "text/html; charset=utf-8"
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
@@ -111,33 +111,33 @@ MAX_FORM = 1 << 18
 COMPRESSED_FROM = 1000
 THEMES = ("light", "dark")
 _CSRF_MARK, _KEY_MARK = (f"~{secrets.token_hex(16)}~" for _ in range(2))
-"""What stands in a rendered page for what every session, and every time it is sent, has of its own. No text of others has it."""
+"""Placeholders for values of one session and one response, random so that no foreign text contains them."""
 _YEAR = 31_536_000
 Shown = TypeVar("Shown")
 
 
 class FormProblem(NamedTuple):
-    """Why a form did nothing, for whoever sent it."""
+    """Why a form did nothing."""
 
     form: str
     """The form's id."""
     problem: Mapping[str, Any]
     values: Mapping[str, str]
-    """What stood in its fields."""
+    """The values of its fields."""
 
 
 class FormNote(NamedTuple):
-    """What the last form did, for whoever sent it."""
+    """The result of the last form."""
 
     text: str
     secret: str = ""
-    """A token that it made, which is shown this once."""
+    """A token that it created, shown only once."""
     undo: PossibleUndo | None = None
-    """How it can be undone."""
+    """How to undo it."""
 
 
 class Visit(NamedTuple):
-    """A request for a page by somebody who is known."""
+    """An authenticated request for a page."""
 
     caller: Caller
     csrf: str
@@ -152,12 +152,12 @@ class Site:
         self._context = context
         self._access = context.authenticator
         self._notes: ExpiringSecrets[FormNote] = ExpiringSecrets(60.0, 1000, most_each=20)
-        """What was done by the last form, until its page has said so."""
+        """The result of each last form until its page has shown it."""
         self._counts: dict[Caller, tuple[str, int]] = {}
         self._live = LiveUpdates(self._read_mark, context.is_ending)
 
     def routes(self) -> list[ASGIRouteHandler]:
-        """All of them."""
+        """All routes of the site."""
         return [
             *(self._route(path, "GET", self._open, is_mount=path != "/") for path in self._page_roots()),
             self._route("/do", "POST", self._act, is_mount=True),
@@ -170,13 +170,13 @@ class Site:
     # ------------------------------------------------------------------------------------------ pages
 
     def _page_roots(self) -> list[str]:
-        """What the paths of the pages begin with."""
+        """The first path segments of the pages."""
         return list(dict.fromkeys(f"/{page.path.split('/')[1]}" for page in PAGES))
 
     def _route(
         self, path: str, method: str, handle: Callable[[Scope, Receive], Any], *, is_mount: bool = False
     ) -> ASGIRouteHandler:
-        """A route whose refusals and faults are pages, too."""
+        """A route whose refusals and errors are HTML pages as well."""
         return make_route(self._context, path, method, handle, is_mount=is_mount, refuse=self._refuse)
 
     async def _open(self, scope: Scope, _receive: Receive) -> HttpAnswer:
@@ -185,7 +185,7 @@ class Site:
         found = _find_page(f"{request_path(scope)}?{scope['query_string'].decode('latin-1')}")
         if found is None:
             raise HttpProblem(NOT_FOUND, "not_found", "There is no such page.")
-        scope["path_template"] = found[0].path  # what is counted by route has one name for all tasks
+        scope["path_template"] = found[0].path  # metrics use one route name for all tasks
         return await self._show(*found, visit)
 
     async def _visit(self, facts: RequestFacts) -> Visit:
@@ -216,7 +216,7 @@ class Site:
             }
             text = render_page(page.template, values)
             if failed is not None and f'id="{failed.form}"' not in text:
-                # What the form was about is no longer there: the page itself says why.
+                # The subject of the form no longer exists; the page itself says so.
                 text = render_page(page.template, values | {"failed": failed._replace(form="")})
             status = failed.problem["status"] if failed else 200
             gone = cookie_text(self._note_cookie, "", is_secure=False, seconds=0)
@@ -231,7 +231,7 @@ class Site:
     async def _read(
         self, page: WebPage, address: PageAddress, caller: Caller, show: Callable[[Any, int], Shown]
     ) -> Shown:
-        """What is made of a page's record and of how much waits, in a thread: nobody else waits for a page that is long."""
+        """Reads a page's record and the number of waiting items in a thread; long pages do not block others."""
 
         def read(opened: OpenLedger, ask: AskQuery) -> tuple[Any, int]:
             query = PageQuery(opened, ask, caller, address)
@@ -247,7 +247,7 @@ class Site:
         return await self._context.runner.read(read, caller, show_both, is_long=page.is_long)
 
     async def _count_waiting(self, caller: Caller, mark: str) -> int:
-        """How much waits for a member when the ledger has come so far: counted once, however many pages show it."""
+        """The number of waiting items at a ledger position, counted once for all pages of a member."""
         known = self._counts.get(caller)
         if known is None or known[0] != mark:
 
@@ -260,7 +260,7 @@ class Site:
         return known[1]
 
     def _values(self, page: WebPage, address: PageAddress, caller: Caller, view: Any) -> dict[str, Any]:
-        """What a template is given, except what one visit alone has."""
+        """The template's values, except those of a single visit."""
         return {
             "page": page,
             "pages": [one for one in PAGES if one.nav and may_call(caller, one.command)],
@@ -277,7 +277,7 @@ class Site:
         }
 
     async def _read_mark(self) -> str:
-        """Another text once something has changed."""
+        """A text that changes with the ledger."""
 
         def mark(opened: OpenLedger) -> str:
             return sha256(repr(make_watch(opened).mark()).encode()).hexdigest()[:16]
@@ -291,7 +291,7 @@ class Site:
     # ---------------------------------------------------------------------------------------- actions
 
     async def _act(self, scope: Scope, receive: Receive) -> HttpAnswer:
-        """Runs a command by a form, and leads back to its page; a refusal is shown there instead."""
+        """Runs a form's command and redirects to its page; a refusal is shown there instead."""
         facts, fields = await self._read_form(scope, receive)
         visit = await self._visit(facts)
         name = request_path(scope).removeprefix("/do/").replace("/", " ")
@@ -313,7 +313,7 @@ class Site:
     async def _carry_out(
         self, name: str, fields: Iterable[tuple[str, str]], caller: Caller
     ) -> tuple[Mapping[str, Any] | None, FormNote]:
-        """Runs a command with what stands in a form; why it was not done, or what was."""
+        """Runs a command with a form's values and returns the result or the problem."""
         command, key = remote_commands()[name], dict(fields).get("key", "")
         try:
             given = command.read_form(fields)
@@ -332,7 +332,7 @@ class Site:
         return None, note._replace(undo=await self._find_undo(name, data, caller))
 
     async def _find_undo(self, name: str, data: Any, caller: Caller) -> PossibleUndo | None:
-        """How to undo what a form did, where the rules would allow it now."""
+        """How to undo a form's command, if the rules allow it now."""
         if name not in UNDONE or not isinstance(data, dict):
             return None
 
@@ -345,7 +345,7 @@ class Site:
         return await self._context.runner.read(find, caller, lambda found: found, is_long=False)
 
     async def _read_form(self, scope: Scope, receive: Receive) -> tuple[RequestFacts, list[tuple[str, str]]]:
-        """The fields of a form, and the request with its CSRF text where other requests have it."""
+        """The fields of a form, and the request with its CSRF token in the usual header."""
         facts = request_facts(scope)
         body = await read_body(receive, facts.headers, MAX_FORM)
         try:
@@ -354,7 +354,7 @@ class Site:
             )
         except ValueError as error:
             raise UsageError(f"The form cannot be read: {error}.") from None
-        # Browsers send lines with both characters that end one.
+        # Browsers submit CRLF line endings.
         fields = [(name, value.replace("\r\n", "\n")) for name, value in fields]
         headers = {**facts.headers, CSRF: dict(fields).get("csrf", "")}
         return facts._replace(headers=headers), fields
@@ -382,7 +382,7 @@ class Site:
     # ------------------------------------------------------------------------------------------- live
 
     async def _stream(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """What changes on a page while it is open, as server-sent events, until whoever looks at it leaves."""
+        """Streams the changes of an open page as server-sent events until the browser disconnects."""
         IS_KNOWN.set(False)
         try:
             facts = request_facts(scope)
@@ -423,7 +423,7 @@ class Site:
             try:
                 await self._visit(visit.facts)
             except HttpProblem:
-                return  # the session is over, or its token
+                return  # the session or its token has ended
             yield (
                 b"".join(event_text(name, _personal(text, visit.csrf)) for name, text in news.items()) or BEAT
             )
@@ -431,12 +431,12 @@ class Site:
     # --------------------------------------------------------------------------------------- problems
 
     def problem_page(self, problem: Mapping[str, Any], facts: RequestFacts) -> HttpAnswer:
-        """The page that says why there is none."""
+        """An error page."""
         text = render_page("problem.html", {"problem": problem, "theme": self._theme(facts)})
         return html_answer(text, problem["status"], {}, facts)
 
     def _refuse(self, error: RequestError, facts: RequestFacts) -> HttpAnswer:
-        """The page that says why there is none, or where to log in."""
+        """An error page, or the log-in page."""
         problem, headers = problem_of_error(error), error.headers if isinstance(error, HttpProblem) else {}
         if problem["status"] == UNAUTHENTICATED:
             return self.log_in_page(facts, UNAUTHENTICATED)
@@ -444,7 +444,7 @@ class Site:
         return answer._replace(headers={**answer.headers, **headers})
 
     def log_in_page(self, facts: RequestFacts, status: int = 200, problem: str = "") -> HttpAnswer:
-        """Where people log in."""
+        """The log-in page."""
         options = self._access.options
         values = {
             "theme": self._theme(facts),
@@ -456,7 +456,7 @@ class Site:
 
 
 def html_answer(text: str, status: int, headers: Mapping[str, str], facts: RequestFacts) -> HttpAnswer:
-    """A page, compressed for who takes that, which nothing but the server's own files runs on."""
+    """An HTML response, compressed if accepted, with a content security policy that allows only the server's own files."""
     body = text.encode("utf-8", "backslashreplace")
     more = {"content-security-policy": POLICY, "vary": "accept-encoding, cookie", **headers}
     if "gzip" in facts.headers.get("accept-encoding", "") and len(body) >= COMPRESSED_FROM:
@@ -465,7 +465,7 @@ def html_answer(text: str, status: int, headers: Mapping[str, str], facts: Reque
 
 
 def _text_answer(text: str, address: PageAddress) -> HttpAnswer:
-    """A text as a file, which no browser shows as a page."""
+    """A text as a download, so that no browser renders it."""
     name = "".join(
         char for char in address.path.strip("/").replace("/", "-") if char.isalnum() or char in "-."
     )
@@ -474,28 +474,28 @@ def _text_answer(text: str, address: PageAddress) -> HttpAnswer:
 
 
 def _personal(text: str, csrf: str) -> str:
-    """A rendered page with what one session, and one time that it is sent, has of its own."""
+    """A rendered page with the values of one session and one response filled in."""
     return text.replace(_CSRF_MARK, csrf).replace(_KEY_MARK, secrets.token_urlsafe(12))
 
 
 def request_path(scope: Scope) -> str:
-    """The whole path of a request, below a mount as well."""
+    """The full path of a request, including that of a mount."""
     raw = scope.get("raw_path")
     return unquote(raw.decode("latin-1").partition("?")[0]) if raw else str(scope["path"])
 
 
 def _find_page(target: str) -> tuple[WebPage, PageAddress] | None:
-    """The page at a path with a query; None when there is none."""
+    """The page at a path with a query; None if there is none."""
     return next(((page, found) for page in PAGES if (found := parse_address(page, target))), None)
 
 
 def _return_page(target: str) -> tuple[WebPage, PageAddress]:
-    """The page that a form stands on; the first one where it names none."""
+    """The page that contains a form; the first page if it names none."""
     return _find_page(target) or (PAGES[0], PageAddress(PAGES[0].path))
 
 
 def _live_page(target: str) -> tuple[WebPage, PageAddress]:
-    """The same of a page that may change; refuses others, which have nothing to tell."""
+    """The page to stream; refuses pages that never change."""
     page, address = _return_page(target)
     if not (page.is_live or page.is_watched):
         raise HttpProblem(NOT_FOUND, "not_found", "This page stays as it is while it is open.")
@@ -503,7 +503,7 @@ def _live_page(target: str) -> tuple[WebPage, PageAddress]:
 
 
 def _outcome(command: str, data: Any, code: int) -> FormNote:
-    """What a form did, in a sentence."""
+    """The result of a form in one sentence."""
     found = data if isinstance(data, dict) else {}
     task_id, status = found.get("task_id"), found.get("status")
     what = f"{task_id} is {status}." if task_id and status else "Done."

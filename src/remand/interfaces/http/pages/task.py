@@ -1,4 +1,4 @@
-"""A task: its story, what each submission changes with the findings beside the lines, and the prompt of its next agent."""
+"""A task: its timeline, the changes of each submission with findings beside the lines, and the next agent's prompt."""
 
 from __future__ import annotations
 
@@ -48,19 +48,19 @@ _TONES: dict[str, str] = {
     "escalation.open": "warn",
     "task.block": "warn",
 }
-"""How an event is marked in the story."""
+"""How events are marked in the timeline."""
 _KNOWN: dict[str, str] = {
     KnownBy.WORD: "unverified",
     KnownBy.TOKEN: "by token or session",
     KnownBy.FORGE: "by the forge",
     KnownBy.SOCKET: "by its socket",
 }
-"""How it is known who acted."""
+"""How the actor was identified."""
 MAX_DIFF_LINES = 5000
 MAX_ENTRIES = 500
-"""How much of a story is shown, the newest of it."""
+"""The most entries shown, the newest ones."""
 MAX_EXCERPTS = 5
-"""Of how many findings of a review the story shows the code."""
+"""How many findings of a review are shown with their code."""
 ReadLines = Callable[[str, str, int], tuple[str, ...]]
 _SUBJECT_ID = re.compile(r" \(([VE]-[0-9a-f-]+)\)")
 _FILE = re.compile(r'diff --git (?:"?a/.*?"? "?b/(?P<path>.*?)"?)')
@@ -68,7 +68,7 @@ _HUNK = re.compile(r"@@ -(\d+)(?:,\d+)? \+(\d+)(?:,\d+)? @@")
 
 
 class TimelineEntry(NamedTuple):
-    """One thing that happened."""
+    """One event in the timeline."""
 
     id: str
     at: Instant
@@ -77,12 +77,12 @@ class TimelineEntry(NamedTuple):
     tone: str
     actor: str
     known: str
-    """How it is known who acted; empty where nobody has to ask."""
+    """How the actor was identified; empty if it is certain."""
     commit: str = ""
     subject: str = ""
-    """The id of the review or question it is about."""
+    """The id of the review or question it concerns."""
     code: tuple[tuple[str, ...], ...] = ()
-    """The lines that each of the first details is about."""
+    """The code lines of the first details."""
 
 
 class RunRow(NamedTuple):
@@ -101,18 +101,18 @@ class RunRow(NamedTuple):
 
 class TaskView(NamedTuple):
     data: Mapping[str, Any]
-    """What `task show --json` says."""
+    """The output of `task show --json`."""
     entries: tuple[TimelineEntry, ...]
     runs: tuple[RunRow, ...]
     lockouts: tuple[LockoutRow, ...]
     may: frozenset[str]
-    """What the caller's role may call of what the page offers."""
+    """The offered commands that the caller's role may call."""
     earlier: int = 0
-    """How many events are too old to be shown."""
+    """How many older events are not shown."""
     own_review: str = ""
-    """The id of a rejection of the caller's own that can be retracted."""
+    """The id of the caller's own rejection that can be retracted."""
     undo: PossibleUndo | None = None
-    """What the caller could undo now."""
+    """What the caller can undo now."""
     tab: str = "story"
 
     @property
@@ -121,7 +121,7 @@ class TaskView(NamedTuple):
 
 
 def read_task_view(query: PageQuery) -> TaskView:
-    """A task with its whole story."""
+    """A task with its timeline."""
     data = query.ask("task show", id=query.address.names["task"])
     with query.opened.store.read() as view:
         task, events = read_task(view, data["task_id"])
@@ -151,18 +151,18 @@ def read_task_view(query: PageQuery) -> TaskView:
 
 
 def _user_names(query: PageQuery) -> set[str]:
-    """The names that the user acts under; nobody's for other callers."""
+    """The names under which the user acts; empty for other callers."""
     team = query.rules.team
     return {one.name for one in team.members if team.actor(one.name).is_user} if query.is_user else set()
 
 
 def _no_lines(_commit: str, _path: str, _line: int) -> tuple[str, ...]:
-    """What is read of the code for who may not see it."""
+    """Stands in for reading code if the caller may not see it."""
     return ()
 
 
 def _entries(task_id: str, events: list[Event], lines_around: ReadLines) -> Iterator[TimelineEntry]:
-    """The story, each sentence with who acted and what belongs to it; a rejection with all that it rests on."""
+    """The timeline: a sentence per event with its actor and details; rejections with their grounds."""
     grounds = {one.rejection_id: rejection_grounds(one) for one in task_rejections(events)}
     for event in events[-MAX_ENTRIES:]:
         for line in story_lines([event]):
@@ -181,7 +181,7 @@ def _entries(task_id: str, events: list[Event], lines_around: ReadLines) -> Iter
 
 
 def timeline_entry(event: Event, line: StoryLine) -> TimelineEntry:
-    """One thing that happened, with who acted and how that is known."""
+    """One event with its actor and how the actor was identified."""
     actor = event.meta.actor
     shown = _SUBJECT_ID.search(line.sentence)
     return TimelineEntry(
@@ -202,7 +202,7 @@ def _is_rejection(event: Event) -> bool:
 
 
 def _commit_of(event: Event) -> str:
-    """The commit that an event is about, where its changes can be shown."""
+    """The commit of an event, if its changes can be shown."""
     match event:
         case (
             tasks.TaskSubmitted()
@@ -239,7 +239,7 @@ def _run_rows(events: Iterable[Event]) -> Iterator[RunRow]:
 
 
 class LineFinding(NamedTuple):
-    """What somebody found at a line."""
+    """A finding at a line."""
 
     who: str
     text: str
@@ -261,7 +261,7 @@ class FileChange(NamedTuple):
     removed: int
     lines: tuple[DiffLine, ...]
     findings: tuple[LineFinding, ...] = ()
-    """Those about the file, or a line that is not shown."""
+    """Findings about the file as a whole, or about lines that are not shown."""
 
 
 class ChangesView(NamedTuple):
@@ -271,7 +271,7 @@ class ChangesView(NamedTuple):
     files: tuple[FileChange, ...] = ()
     since: str = ""
     elsewhere: tuple[LineFinding, ...] = ()
-    """Findings that name no file that has changed."""
+    """Findings in files that have not changed."""
     is_cut: bool = False
     problem: str = ""
     """Why the changes cannot be shown."""
@@ -279,7 +279,7 @@ class ChangesView(NamedTuple):
 
 
 def read_changes(query: PageQuery) -> ChangesView:
-    """What a submission of a task changes, the last unless the address names another."""
+    """The changes of a submission: the last one, or the one named in the address."""
     data = query.ask("task show", id=query.address.names["task"])
     with query.opened.store.read() as view:
         task, events = read_task(view, data["task_id"])
@@ -309,7 +309,7 @@ def read_changes(query: PageQuery) -> ChangesView:
 
 
 def _submissions(task: Task, events: Iterable[Event]) -> Iterator[Submission]:
-    """Every commit that was handed in, in its order, and work that the gates hold."""
+    """All submitted commits in order, including work held by the gates."""
     bases: dict[str, str] = {}
     for event in events:
         if isinstance(event, tasks.TaskClaimed | tasks.HandoffAccepted):
@@ -339,7 +339,7 @@ Findings = Mapping[tuple[str, int], list[LineFinding]]
 
 
 def _findings(events: Iterable[Event], commit: str) -> Findings:
-    """What reviewers and gates found in a commit, by file and line."""
+    """The findings of reviewers and gates in a commit, by file and line."""
     found: dict[tuple[str, int], list[LineFinding]] = {}
     for event in events:
         match event:
@@ -359,7 +359,7 @@ def _findings(events: Iterable[Event], commit: str) -> Findings:
 
 
 def parse_diff(text: str, findings: Findings) -> Iterator[FileChange]:
-    """The files of a diff as git prints it, each line with its numbers and what was found there."""
+    """Parses git's diff output into files and numbered lines with their findings."""
     lines: list[DiffLine] = []
     path, old, new, is_open = "", 0, 0, False
     for row in text.split("\n")[:MAX_DIFF_LINES]:
@@ -406,7 +406,7 @@ class PromptView(NamedTuple):
 
 
 def read_prompt(query: PageQuery) -> PromptView:
-    """The prompt that the task's next agent gets, for the user: reading it here records no receipt. Raises `HttpProblem`."""
+    """The prompt of the task's next agent, for the user: reading it here records no receipt. Raises `HttpProblem`."""
     if not query.is_user:
         detail = "Call `remand task prompt`: it records that you were told, and who is locked out is not."
         raise HttpProblem(FORBIDDEN, "user_only", detail)
@@ -419,7 +419,7 @@ def read_prompt(query: PageQuery) -> PromptView:
 
 
 def read_whole(query: PageQuery) -> str:
-    """Everything about a task as text, however long."""
+    """Everything about a task as text, of any length."""
     data = query.ask("task show", id=query.address.names["task"])
     return redact(indented_json(msgspec.to_builtins(data)))
 
