@@ -1,1 +1,1 @@
-"""Use cases: what is done with commands and queries, over ports."""
+"""Use cases: commands and queries, carried out through ports."""

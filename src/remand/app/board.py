@@ -1,4 +1,4 @@
-"""The board: what the whole team is doing now, with what goes wrong first. Read often, so it reads little."""
+"""The board: what the whole team is doing now, problems first. It is read often, so it reads little."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ from remand.domain.text.words import format_count, single_line
 from remand.ledger.store import TaskFilter, Transaction
 
 SILENT_SECONDS = 60.0
-"""A scheduler that has not looked at the ledger for so long is stuck."""
+"""After this long without a look at the ledger, the scheduler counts as stuck."""
 MAX_CAUSE = 500
 LEASE_WARNING_SHARE = 0.1
 
 
 class BoardContext(NamedTuple):
-    """What is known besides the ledger."""
+    """What the board needs besides the ledger."""
 
     now: Instant
     rules: Rules = Rules()
@@ -61,7 +61,7 @@ def board_alerts(
     active: Mapping[Status, Sequence[Task]],
     questions: Sequence[Question],
 ) -> tuple[BoardAlert, ...]:
-    """Everything that goes wrong, the worst first."""
+    """All current problems, most severe first."""
     policy = around.rules.policy
     found = [
         *_scheduler_alerts(around),
@@ -107,7 +107,7 @@ def _scheduler_alerts(around: BoardContext) -> Iterator[BoardAlert]:
 
 
 def _gate_alerts(questions: Sequence[Question]) -> Iterator[BoardAlert]:
-    """Broken gates, for which nothing is started."""
+    """Broken gates, which keep tasks from being started."""
     for asked in questions:
         if asked.kind == GATE_QUESTION:
             why, _, _ = asked.question.partition(" No agent is started")
@@ -121,7 +121,7 @@ def _system_alert(text: str, since: Instant = "") -> BoardAlert:
 
 
 def _ledger_alerts(view: Transaction, around: BoardContext) -> Iterator[BoardAlert]:
-    """A clock that is wrong, files that cannot be read, and a log that is not whole: each stops work."""
+    """A wrong clock, unreadable files and an incomplete log: each blocks work."""
     if is_clock_ahead(view.head.clock, around.now, around.rules.policy.clock_skew_seconds):
         text = f"Nothing can be written: the latest event is from {view.head.clock}; `remand log repair` says what to do."
         yield _system_alert(text)
@@ -136,7 +136,7 @@ def _ledger_alerts(view: Transaction, around: BoardContext) -> Iterator[BoardAle
 
 
 def _question_alerts(questions: Sequence[Question]) -> Iterator[BoardAlert]:
-    """One alert for all that waits for the user: each is in the inbox. Held work and gate alerts have alerts of their tasks."""
+    """One alert for all questions in the user's inbox. Held work and gate alerts have alerts of their own."""
     asked = [question for question in questions if question.kind not in (HELD, ALERT)]
     if asked:
         many = f"{len(asked)} questions wait" if len(asked) > 1 else "One question waits"
@@ -144,7 +144,7 @@ def _question_alerts(questions: Sequence[Question]) -> Iterator[BoardAlert]:
 
 
 def _claim_alerts(task: Task, policy: Policy, now: Instant) -> Iterator[BoardAlert]:
-    """A holder that was not heard of, or whom the gates reject again and again."""
+    """Alerts about a holder that is silent, or that the gates reject repeatedly."""
     claim, gates = task.claim, task.gates
     if claim is None:
         return
@@ -169,14 +169,14 @@ def _task_alert(task: Task, text: str, since: Instant = "") -> BoardAlert:
 
 
 class ListedTask(Record, kw_only=True, omit_defaults=False):
-    """A task in a list: what `task list --json` says of it."""
+    """A task as in `task list --json`."""
 
     task_id: str
     title: str
     status: str
     priority: str
     agent: str | None
-    """Who holds it, or has submitted what is under review."""
+    """Its holder, or the author of the submission under review."""
     branch: str | None
     alias: str | None
     pr: int | None
@@ -188,13 +188,13 @@ class ListedTask(Record, kw_only=True, omit_defaults=False):
 
 
 class TaskPage(Record, kw_only=True, omit_defaults=False):
-    """A part of the list of tasks."""
+    """One page of the task list."""
 
     rows: tuple[ListedTask, ...]
     after: str
-    """Where the next page begins; empty after the last one."""
+    """The cursor of the next page; empty after the last one."""
     counts: dict[str, int]
-    """How many tasks there are of each status, wanted or not."""
+    """The number of tasks of each status, regardless of the filter."""
 
 
 StatusGroups = Sequence[Sequence[Status]]
@@ -213,7 +213,7 @@ BOARD_ORDER: StatusGroups = tuple(
         *sorted(TERMINAL),
     )
 )
-"""The columns of a board: what was rejected or asks for somebody first, what has ended last."""
+"""The columns of a board: rejected and escalated tasks first, ended tasks last."""
 OPEN_FIRST: StatusGroups = (tuple(status for status in Status if status not in TERMINAL), sorted(TERMINAL))
 """The order in which people see the list."""
 BY_ID: StatusGroups = ((),)
@@ -222,16 +222,16 @@ BY_ID: StatusGroups = ((),)
 def read_task_page(
     view: Transaction, wanted: TaskFilter, *, limit: int = 50, after: str = "", order: StatusGroups = BY_ID
 ) -> TaskPage:
-    """A page of the tasks that are wanted, read from indexes: what a page costs does not grow with the ledger.
+    """One page of the matching tasks, read from indexes: the cost of a page does not grow with the ledger.
 
-    They come by id; with another `order`, such as `BOARD_ORDER` (rejected first), by its groups of statuses, and by id in
-    each. Ask for the next page with the `after` of the one before, and the same filter and order. A column of a board is a
-    page with one status; `counts` has how many stand in each column. `limit=-1` has all.
+    They are sorted by id; with another `order`, such as `BOARD_ORDER` (rejected first), by its groups of statuses and
+    then by id. Pass the `after` of one page to get the next, with the same filter and order. A column of a board is a
+    page with one status; `counts` has the size of each column. `limit=-1` returns all.
 
         with opened.store.read() as view:
             page = read_task_page(view, TaskFilter(statuses=("rejected",), text="roof"), limit=20)
 
-    A search for a text that few tasks have goes through the texts of all tasks, without reading the tasks.
+    A search for a rare text scans the texts of all tasks, without reading the tasks.
     """
     most = limit + 1 if limit >= 0 else -1
     number, _, name = after.rpartition(" ")
@@ -275,14 +275,14 @@ def task_list_row(task: Task) -> ListedTask:
 
 
 MAX_TASKS = 200
-"""How many tasks of one status are read."""
+"""How many tasks of each status are read."""
 MAX_WITH_HISTORY = 20
-"""For how many questions the history is read."""
+"""For how many questions the task's history is read."""
 RECENT = 15
 
 
 class ActiveWork(Record, kw_only=True, omit_defaults=False):
-    """Somebody at work on a task: the agent that holds it, or a run that reviews or directs it."""
+    """Work in progress on a task by its holder, or by a run that reviews or directs it."""
 
     task_id: str
     label: str
@@ -295,24 +295,24 @@ class ActiveWork(Record, kw_only=True, omit_defaults=False):
     gate_rejections: int = 0
     """How often the gates rejected the work under this claim."""
     waits_for: str = ""
-    """What it waits for outside."""
+    """The external condition it waits for."""
     run_id: str = ""
-    """The scheduler's run; empty when it was not started by one."""
+    """The scheduler's run; empty if it was started otherwise."""
     tier: str = ""
     last_line: str = ""
     is_measured: bool = False
-    """Its gates are running."""
+    """Whether its gates are running."""
 
 
 class WaitingTask(Record, kw_only=True, omit_defaults=False):
-    """A task that waits for somebody: held or handed in for a reviewer, sent back for another agent."""
+    """A task that waits for somebody: held, submitted for review, or sent back for another agent."""
 
     task_id: str
     label: str
     title: str
     status: str
     whom: tuple[str, ...] = ()
-    """For whom by name; nobody when anybody will do."""
+    """The names it waits for; empty if anybody can take it."""
     since: Instant = ""
     author: str = ""
     rejection_count: int = 0
@@ -320,7 +320,7 @@ class WaitingTask(Record, kw_only=True, omit_defaults=False):
 
 
 class RunningGates(Record, kw_only=True, omit_defaults=False):
-    """Gates that measure a done claim."""
+    """Gates that are measuring a done claim."""
 
     task_id: str
     label: str
@@ -333,23 +333,23 @@ class Board(Record, kw_only=True, omit_defaults=False):
 
     at: Instant
     counts: dict[str, int] = msgspec.field(default_factory=dict)
-    """How many tasks there are of each status."""
+    """The number of tasks of each status."""
     ready: int = 0
-    """How many of them could be claimed."""
+    """How many tasks can be claimed."""
     troubles: tuple[BoardAlert, ...] = ()
     questions: tuple[Question, ...] = ()
     at_work: tuple[ActiveWork, ...] = ()
     gates: tuple[RunningGates, ...] = ()
     waiting: tuple[WaitingTask, ...] = ()
     happenings: tuple[ActivityEntry, ...] = ()
-    """What has happened last, the newest first."""
+    """The latest events, newest first."""
     scheduler: SchedulerStatus | None = None
     is_scheduled: bool = False
-    """The scheduler is there, and not only what it has left behind."""
+    """Whether a scheduler is running; an old status file does not count."""
 
 
 def read_board(view: Transaction, around: BoardContext, focus: str = "") -> Board:
-    """The board as the ledger has it. `focus` names a question whose history is always read."""
+    """Reads the board. `focus` names a question whose history is always included."""
     active = {
         status: view.task_lists.with_status(status, MAX_TASKS)
         for status in (Status.CLAIMED, Status.PROVISIONAL, Status.REJECTED, Status.FAILED, Status.BLOCKED)
@@ -376,7 +376,7 @@ def read_board(view: Transaction, around: BoardContext, focus: str = "") -> Boar
 def _inbox_questions(
     view: Transaction, around: BoardContext, active: Mapping[Status, list[Task]], focus: str
 ) -> tuple[Question, ...]:
-    """What waits for the user or alerts them, the oldest first; what was tried is read for a few of them."""
+    """Questions for the user, oldest first; earlier attempts are read for a few of them."""
     blocked = active[Status.BLOCKED]
     alerted = list(filter(open_alert, active[Status.CLAIMED]))
     waiting = view.task_lists.pages.waiting_tasks()
@@ -417,7 +417,7 @@ def _inbox_questions(
 def _active_work(
     view: Transaction, held: list[Task], around: BoardContext, measured: set[str]
 ) -> tuple[ActiveWork, ...]:
-    """Whoever is at work, the longest first."""
+    """Work in progress, longest first."""
     lines = {agent.run_id: agent.last_line for agent in around.scheduler.agents} if around.scheduler else {}
     found = [_work_of_holder(task, lines, is_measured=task.id in measured) for task in held if task.claim]
     known = {one.run_id for one in found}
@@ -465,7 +465,7 @@ def _work_of_holder(task: Task, lines: Mapping[str, str], *, is_measured: bool) 
 
 
 def _running_gates(view: Transaction, held: list[Task], around: BoardContext) -> tuple[RunningGates, ...]:
-    """The gates that run: by the scheduler's own hand, or in the background."""
+    """Running gates, started by the scheduler or in the background."""
     found: dict[str, RunningGates] = {}
     for gate in around.scheduler.gates if around.scheduler and around.is_scheduled else ():
         task = view.tasks.get(gate.task_id)
@@ -480,7 +480,7 @@ def _running_gates(view: Transaction, held: list[Task], around: BoardContext) ->
 
 
 def _waiting_tasks(active: Mapping[Status, list[Task]], around: BoardContext) -> tuple[WaitingTask, ...]:
-    """What waits for somebody: held work, then for a review, the longest first, then for another agent."""
+    """Waiting tasks: held work, then submissions under review (longest first), then tasks for another agent."""
 
     def waiting_task(task: Task, whom: tuple[str, ...], author: str, **more: Any) -> WaitingTask:
         fields = {"status": task.status.value, "pr": task.pr} | more

@@ -1,4 +1,4 @@
-"""What a director is told; and the user's own commands that are asked about rejections: an adviser and a director."""
+"""The director's instructions, and the user's commands that advise or decide on rejections."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ DIRECTOR_CRITERIA = (
     _CRITERIA,
     "\n".join(["## What you may decide", "", *(f"- {one.name}: {text}" for one, text in _DECISIONS.items())]),
 )
-"""By what a director decides, and what it may decide: a section each."""
+"""The criteria and the possible decisions of a director, one section each."""
 
 
 def director_role(name: str, *, is_appealed: bool) -> str:
@@ -69,7 +69,7 @@ def director_role(name: str, *, is_appealed: bool) -> str:
 
 
 def decision_answer_format(run_id: str = "") -> str:
-    """How a director answers: at the end of its message, naming its run; without one by the object alone."""
+    """The required format of a director's answer: at the end of its message with its run id, or the object alone without a run."""
     names = " or ".join(f'"{one}"' for one in DecisionType.__members__)
     form = (
         "End with one JSON object in a fenced block of its own, exactly of this form, and nothing after it:"
@@ -96,7 +96,7 @@ def decision_answer_format(run_id: str = "") -> str:
 
 
 class DirectorCommands:
-    """Lets the commands of the policy speak about the last rejection of a handoff."""
+    """Runs the policy's commands on the last rejection of a handoff."""
 
     def __init__(self, ledger: Ledger, commands: Commands, policy: Policy) -> None:
         self._ledger = ledger
@@ -104,7 +104,7 @@ class DirectorCommands:
         self._policy = policy
 
     def advise(self, task_id: str, handoff_id: str) -> str:
-        """Asks the adviser and notes its opinion; empty when there is none, or it had nothing to say."""
+        """Runs the adviser and records its opinion; empty if there is no adviser or no opinion."""
         if not self._policy.adviser:
             return ""
         outcome = self._commands.run(self._policy.adviser, self._brief(task_id, handoff_id), ADVICE_SECONDS)
@@ -115,7 +115,7 @@ class DirectorCommands:
         return said
 
     def decide(self, task_id: str, handoff_id: str) -> Acceptance | str:
-        """Asks the director's command and carries out what it says; a text says why it could not be."""
+        """Runs the director's command and carries out its decision; returns the reason if that is not possible."""
         command = self._policy.director
         if not self._policy.has_director_command:
             return "A human directs; the rejection waits for an answer."
@@ -146,7 +146,7 @@ class DirectorCommands:
         return filed is not None and filed.handoff_id == handoff_id and not filed.decision
 
     def _brief(self, task_id: str, handoff_id: str, *, is_to_decide: bool = False) -> bytes:
-        """What a command reads. A director's begins with instructions, so that a model's command line is enough."""
+        """The input of a command. A director's starts with instructions, so that a model's command line can be used as it is."""
         with self._ledger.store.read() as view:
             task = view.tasks.get(task_id)
             brief = director_brief(task, task_events(view, task_id), handoff_id)
@@ -159,7 +159,7 @@ class DirectorCommands:
 
 
 def _parse_decision(text: str) -> DirectorAnswer:
-    """The decision that a command printed; a model's may stand in a fence. Raises ValueError when it is none."""
+    """The decision that a command printed, possibly inside a code fence. Raises ValueError if it is invalid."""
     try:
         return parse_command_answer(text)
     except ValueError:

@@ -1,4 +1,4 @@
-"""What stops the program that is no refusal: the environment does not allow to go on."""
+"""Errors that are not refusals: faults of the environment and of usage."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from collections.abc import Collection
 
 
 class RemandError(Exception):
-    """The base of everything that is said to the user as an error."""
+    """The base class of all errors that are shown to the user."""
 
 
 class EnvironmentFault(RemandError):  # noqa: N818 - the fault is the environment's
-    """The machine, the repository or the configuration does not allow to go on."""
+    """The machine, the repository or the configuration prevents the operation."""
 
 
 class LedgerReplaced(EnvironmentFault):
@@ -18,21 +18,21 @@ class LedgerReplaced(EnvironmentFault):
 
 
 class StoreAway(EnvironmentFault):
-    """The database does not answer. What was asked of it was not done."""
+    """The database does not respond. The request was not carried out."""
 
 
 class StoreRejected(EnvironmentFault):
-    """The database takes something else, but not this. Nothing was done, and the same would fail again."""
+    """The database refused this change, and would refuse it again. Nothing was written."""
 
 
 class StoreConflict(EnvironmentFault):
-    """Another process changed the same at the same time. Nothing was done, and the same may be tried again."""
+    """Another process changed the same rows concurrently. Nothing was written, and the change may be retried."""
 
     def __init__(self, text: str, tasks: Collection[str] = ()) -> None:
         super().__init__(text)
         self.tasks = tasks
-        """The tasks to lock before anything else, when it is tried again."""
+        """The tasks to lock first in the next attempt."""
 
 
 class UsageError(RemandError):
-    """The call itself is wrong."""
+    """The call itself is invalid."""

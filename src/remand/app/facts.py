@@ -1,4 +1,4 @@
-"""The facts that are looked up before a command can be decided."""
+"""Looks up the facts that a decision needs."""
 
 from __future__ import annotations
 
@@ -35,18 +35,18 @@ from remand.ledger.store import Transaction
 
 
 class GateTerms(NamedTuple):
-    """The gates that hold for a commit, where they are not those of the base as it is now."""
+    """The gates that apply to a commit, if they differ from those of the current base."""
 
     gates: tuple[str, ...] | None
     digest: str
 
 
 UNKNOWN_TERMS = GateTerms((RUNNER_GATE,), "?")
-"""Where nobody can tell which gates hold: no verdict was given by such rules, so nothing is released by them."""
+"""For when the applicable gates cannot be determined: no verdict matches these rules, so none releases the work."""
 
 
 class ExternalFacts(NamedTuple):
-    """What was looked up outside the ledger before it was locked."""
+    """Facts that were looked up outside the ledger before it was locked."""
 
     commit: Commit | None = None
     looked_up: RejectionChecks | None = None
@@ -62,14 +62,14 @@ NO_EXTERNAL_FACTS = ExternalFacts()
 
 
 def is_on_branch(repository: Repository, branch: str, commit: Commit) -> bool | None:
-    """Whether a branch has a commit, or the very same code at its tip; None when there is no such branch."""
+    """Whether a branch contains a commit, or has the same code at its tip; None if there is no such branch."""
     found = repository.has_commit(branch, commit.sha) if branch else None
     tip = repository.commit(f"refs/heads/{branch}") if found is False else None
     return True if tip is not None and tip.tree == commit.tree else found
 
 
 class Inquiry(NamedTuple):
-    """What facts are looked up for."""
+    """The command, task and time that facts are looked up for."""
 
     command: c.Command
     task: Task | None
@@ -87,14 +87,14 @@ class FactLookup:
         self._source = source
         self._lineage = Lineage(tx, source.get)
         self._plain: Facts | None = None
-        """What holds for every command that nothing was looked up for outside the ledger."""
+        """The facts of every command that needs none from outside the ledger."""
 
     def with_team(self, team: Team) -> FactLookup:
-        """The same with the team's members by other names."""
+        """The same, with other names for the team's members."""
         return FactLookup(self._tx, replace(self._rules, team=team), self._ids, self._source)
 
     def facts(self, command: c.Command, task: Task | None, now: Instant, seen: ExternalFacts) -> Facts:
-        """Everything `decide` may want to know besides the task."""
+        """Everything that `decide` may need besides the task."""
         if seen is NO_EXTERNAL_FACTS:
             if self._plain is None:
                 self._plain = self._facts_without_task(seen)
@@ -138,7 +138,7 @@ class FactLookup:
         )
 
     def _task_facts(self, task: Task) -> dict[str, Any]:
-        """What is to be known of a task besides its own state, as far as there is anything."""
+        """Facts about a task that are not part of its own state."""
         found: dict[str, Any] = {}
         if task.links.parent or task.people.lockouts:
             lockouts = lockout_facts(self._tx, self._rules.team, task, self._lineage)
@@ -152,7 +152,7 @@ class FactLookup:
         return found
 
     def missing_lines(self, task: Task) -> tuple[MissingLines, ...]:
-        """The lines that are missing and may be about a task, or about one that it was split from."""
+        """Missing lines that may concern a task or one of its ancestors."""
         found = missing_for_task(self._tx, task, self._lineage)
         if not self._source.has_missing_events:
             return found
@@ -162,7 +162,7 @@ class FactLookup:
         return (*found, *(one for one in signed if one.id not in known))
 
     def open_blockers(self, task: Task) -> tuple[str, ...]:
-        """What a task still waits for. What the queue says is over must be over by that task's own events."""
+        """The dependencies of a task that are still open. One counts as ended only if its own events say so."""
         waited = self._tx.dependencies.open_blockers(task.id)
         return tuple(name for name in dict.fromkeys(task.blockers) if self._is_blocking(task, name, waited))
 
@@ -170,11 +170,11 @@ class FactLookup:
         blocker = self._source.get(name)
         if blocker is not None and blocker.is_terminal:
             return False
-        # A dependency that closes a circle does not count: the two would wait for each other.
+        # A dependency that closes a cycle is ignored; otherwise both tasks would wait forever.
         return name in waited or not self._tx.dependencies.path(name, task.id)
 
     def outages(self, inquiry: Inquiry) -> dict[str, Any]:
-        """What is known of gates that could not be measured for other tasks."""
+        """Gates that could not run for other tasks."""
         task = inquiry.task
         others = [one for one in self._tx.task_lists.with_outages() if task is None or one.id != task.id]
         return {
@@ -183,10 +183,10 @@ class FactLookup:
         }
 
     def blocking_objections(self, inquiry: Inquiry) -> dict[str, Any]:
-        """The objections under keys that are not trusted which the user has to answer before the work is approved."""
+        """Objections signed by untrusted keys that the user must answer before the work can be approved."""
         if inquiry.task is None or self._rules.policy.unconfirmed_no == IGNORE:
             return {}
-        # What it needs to quote events is loaded with the first approval.
+        # The modules for quoting events are loaded with the first approval.
         return {"objections": objections.blocking_objections(self._tx, inquiry.task)}
 
     def dismissed_objections(self, inquiry: Inquiry) -> dict[str, Any]:
@@ -195,14 +195,14 @@ class FactLookup:
         return {"objections": objections.objections_answered_by(self._tx, task, signer)} if task else {}
 
     def undo(self, inquiry: Inquiry) -> dict[str, Any]:
-        """What could be undone of the task; an open task is reopened without it."""
+        """What can be undone for the task; reopening needs no such fact."""
         task, command = inquiry.task, inquiry.command
         if task is None or (isinstance(command, c.ReopenTask) and not task.is_terminal):
             return {}
         return {"undo": undo.undo_facts(self._tx, task)}
 
     def staff(self, inquiry: Inquiry) -> dict[str, Any]:
-        """Who may take a task over, and by which rules."""
+        """Who may take over a task, and under which rules."""
         command, task, now, _ = inquiry
         option = getattr(command, "option", "")
         return {
@@ -218,11 +218,11 @@ class FactLookup:
         return {"free_capacity": free_capacity(self._tx, self._rules.team, inquiry.now)}
 
     def claimants(self, inquiry: Inquiry) -> dict[str, Any]:
-        """The agents, to name them when there is no task for whoever looks for one."""
+        """The agents, to name them if there is no task for the caller."""
         return {} if inquiry.task else {"agents": self._agents()}
 
     def _agents(self) -> tuple[Actor, ...]:
-        """The members of the team that are agents, in its order."""
+        """The agents of the team, in its order."""
         actors = map(self._rules.team.actor, (member.name for member in self._rules.team.members))
         return tuple(actor for actor in actors if Role.AGENT in actor.roles)
 
@@ -230,7 +230,7 @@ class FactLookup:
         return self._rules.team.actor(name) if name else None
 
     def rejection(self, inquiry: Inquiry) -> dict[str, Any]:
-        """What a rejection is compared with. Its module reads much, so it is loaded with the first one."""
+        """What a rejection is compared with. Its module loads much, so it is imported with the first rejection."""
         command, task, now, seen = inquiry
         if task is None or not isinstance(command, c.RejectHandoff):
             return {}
@@ -242,7 +242,7 @@ class FactLookup:
         }
 
     def answer(self, inquiry: Inquiry) -> dict[str, Any]:
-        """The rejection that is answered or appealed about, and what the answer names."""
+        """The rejection that is answered or appealed, and what the answer refers to."""
         command, task, now, _ = inquiry
         if task is None or not isinstance(command, c.AnswerRejection | c.AppealRejection):
             return {}
@@ -257,11 +257,11 @@ class FactLookup:
         }
 
     def owners(self, inquiry: Inquiry) -> dict[str, Any]:
-        """The other tasks that a commit, a pull request and a branch belong to."""
+        """Other tasks that own a commit, a pull request or a branch."""
         command, task, _, seen = inquiry
         is_edit = isinstance(command, c.EditTask)
         pr = getattr(command, "pr", 0) or 0
-        # No store knows a larger number; the decision refuses it.
+        # The largest integer a store accepts; the decision refuses larger numbers.
         pr = pr if 0 < pr < MAX_NUMBER else 0
         commit = seen.commit.sha if seen.commit and not is_edit else ""
         others = (
@@ -278,7 +278,7 @@ class FactLookup:
         }
 
     def _branch_of(self, command: c.Command, task: Task | None) -> str:
-        """Another open task that has a branch that is named for this one; tasks split from one another may share it."""
+        """Another open task that uses the branch named for this one; tasks split from one another may share it."""
         branch = getattr(command, "branch", "")
         if task is None or not getattr(command, "is_branch_given", False) or branch == task.branch:
             return ""
@@ -291,7 +291,7 @@ class FactLookup:
         return next((one.id for one in conflicting_tasks(task, named)), "")
 
     def links(self, inquiry: Inquiry) -> dict[str, Any]:
-        """What is known of the tasks and aliases that a command links its task to."""
+        """The tasks and aliases that a command links its task to."""
         command = inquiry.command
         others = getattr(command, "waits_for", ()) or getattr(command, "depends_on", ())
         return self._link_facts(others, getattr(command, "aliases", ()) or (), inquiry.task)
@@ -299,7 +299,7 @@ class FactLookup:
     def _link_facts(
         self, others: tuple[str, ...], aliases: tuple[str, ...], task: Task | None
     ) -> dict[str, Any]:
-        """Which of the named tasks are unknown, which aliases are taken, and which circle would be closed."""
+        """The unknown tasks, the aliases already in use, and the cycle that would be closed."""
         own = task.id if task else ""
         owners = {alias: self._tx.names.find_task_id(alias) for alias in aliases}
         paths = (self._tx.dependencies.path(other, own) for other in others) if task else ()
@@ -310,12 +310,12 @@ class FactLookup:
         }
 
     def deferral(self, inquiry: Inquiry) -> dict[str, Any]:
-        """Of the tasks that a task is deferred for, those that are open."""
+        """The open tasks among those that a task is deferred for."""
         waits_for = getattr(inquiry.command, "waits_for", ())
         return {"open_blockers": tuple(name for name in waits_for if self._is_open(name))}
 
     def waited_tasks(self, inquiry: Inquiry) -> dict[str, Any]:
-        """The tasks a text names that are not open; none as long as one of them is."""
+        """The tasks that a text names, if none of them is open; otherwise none."""
         named = ids.find_task_ids(getattr(inquiry.command, "reason", ""))
         closed = tuple(name for name in named if not self._is_open(name))
         return {"closed_tasks": closed if len(closed) == len(named) else ()}
@@ -328,7 +328,7 @@ class FactLookup:
         return {"task_id": self._fresh_task(inquiry.now)}
 
     def new_handoff(self, inquiry: Inquiry) -> dict[str, Any]:
-        """An unused handoff id, and whether the id that was chosen for one is taken."""
+        """An unused handoff id, and whether the requested id is taken."""
         command = inquiry.command
         found: dict[str, Any] = {"handoff_id": self._fresh_handoff(inquiry.now)}
         chosen = ids.parse_handoff_id(command.own_id) if isinstance(command, c.InitiateHandoff) else None
@@ -337,18 +337,18 @@ class FactLookup:
         return found
 
     def member(self, inquiry: Inquiry) -> dict[str, Any]:
-        """The member that a command is about: the last that it names."""
+        """The member that a command concerns: the last one it names."""
         command = inquiry.command
         return {"target": self._member(getattr(command, RULES[type(command)].names[-1]))}
 
     def _fresh_handoff(self, now: Instant) -> str:
-        """A new handoff id that no handoff here has."""
+        """A new handoff id that is not in use."""
         while not self._tx.names.is_new_handoff(name := ids.make_id("H", now, self._ids.hex())):
             continue
         return name
 
     def _fresh_task(self, now: Instant) -> str:
-        """A new task id that no task here has."""
+        """A new task id that is not in use."""
         while self._tx.tasks.get(name := ids.make_id("T", now, self._ids.hex())):
             continue
         self._source.expect_task(name)
@@ -374,4 +374,4 @@ LOOKUPS: dict[FactKind, Callable[[FactLookup, Inquiry], dict[str, Any]]] = {
     FactKind.UNDO: FactLookup.undo,
 }
 _LOOKUPS_OF = {kind: tuple(LOOKUPS[need] for need in rule.needs) for kind, rule in RULES.items()}
-"""What is looked up for each command."""
+"""The lookups for each command."""

@@ -1,4 +1,4 @@
-"""Requests of many threads decided in groups, and a ledger that several processes write at once."""
+"""Commits the requests of many threads in groups, and shares a ledger between several writing processes."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ from remand.domain.record import NamedTuple
 from remand.ledger.store import LedgerHead, SharedTransaction, Transaction
 
 _MOST = 256
-"""How many requests are decided as one group."""
+"""The most requests in one group."""
 _ATTEMPTS, _ATTEMPTS_TOGETHER = 50, 2
-"""How often a change is decided, and how often as a group before its requests are decided one by one."""
+"""How often a change is attempted, and how often as a group before its requests are decided one by one."""
 _AWAY_SECONDS = 60.0
 _SHORTEST_PAUSE, _LONGEST_PAUSE = 0.002, 1.0
 T = TypeVar("T")
@@ -38,18 +38,18 @@ _LINKS = ("depends_on", "drop_depends_on", "waits_for", "created_tasks")
 
 
 class RequestScope(NamedTuple):
-    """What requests may change or rest on, as far as they themselves tell."""
+    """The rows that requests may change or depend on, as far as the requests show."""
 
     names: set[str]
     tasks: set[str]
     handoffs: set[str]
     is_linking: bool
     claims: int
-    """How many want any task that is ready."""
+    """How many of them claim any ready task."""
 
 
 def request_scope(requests: Sequence[Request]) -> RequestScope:
-    """What requests name. What else they rest on is locked when it is read."""
+    """The names in requests. Whatever else they depend on is locked when it is read."""
     commands: list[c.Command] = [request.command for request in requests]
     found = RequestScope(
         set(),
@@ -73,7 +73,7 @@ def _links(command: c.Command) -> tuple[str, ...]:
 
 
 def _unique_names(request: Request) -> list[str]:
-    """What only one task, or one request, may have: whoever wants the same waits for the other to be decided."""
+    """Names that only one task or request may have; requests for the same name wait for one another."""
     command: c.Command = request.command
     issue = issue_task_id(command) if isinstance(command, c.ImportIssue) else ""
     branch = getattr(command, "branch", "") if getattr(command, "is_branch_given", False) else ""
@@ -93,21 +93,21 @@ def _pause(attempt: int) -> None:
 
 
 def _do_nothing() -> None:
-    """For who need not know when others may be decided."""
+    """For callers that need no notification."""
 
 
 class _Attempt(threading.local):
-    """What the change that a thread is about to open has to know."""
+    """The parameters of a thread's next change."""
 
     tasks: frozenset[str] = frozenset()
-    """Tasks to lock first: an attempt before this one found them locked."""
+    """Tasks to lock first, as an earlier attempt found them locked."""
     on_decided: Callable[[], None] = staticmethod(_do_nothing)
 
 
 class SharedLedger(Ledger):
-    """A ledger in a database that other processes write to at the same time.
+    """A ledger in a database that other processes write concurrently.
 
-    Those who change the same wait for each other. A change that could not is taken back, and decided again.
+    Writers of the same rows wait for each other. A change that conflicts is rolled back and decided again.
     """
 
     has_event_files = False
@@ -117,14 +117,14 @@ class SharedLedger(Ledger):
         self._attempt = _Attempt()
         self._shared: Verifier | None = None
         self._compared: tuple[tuple[str, str], bool] = (("", ""), False)
-        """The bases that were last compared, this machine's and the one judged by, and whether the former is newer."""
+        """The last compared bases (this machine's and the one last judged by), and whether this machine's is newer."""
 
     def _trust(self, tx: Transaction) -> tuple[Verifier, str]:
-        """Whose signatures count, the same for all machines: what the base lists, and not also the machine's own key.
+        """The keys that the base trusts, which are the same on all machines; the machine's own key is not added.
 
-        A machine that the base does not list leaves it at how the ledger was judged last, and writes nothing. So does
-        one whose base is older than that by which it was judged: else machines that have not fetched alike would judge
-        all anew in turn. Where the base lists none, the first machine that writes is the only one.
+        A machine that the base does not list keeps the previous judgement and writes nothing. So does one whose base is
+        older than the one last judged by; otherwise machines with different fetches would re-judge everything in turn.
+        If the base lists no keys, the first machine that writes is the only one.
         """
         own, noted = self.keys.own(), tx.unconfirmed.trust
         verifier = super()._trust(tx)[0]
@@ -136,7 +136,7 @@ class SharedLedger(Ledger):
     def _shared_verifier(
         self, tx: Transaction, rules: Rules, own: PublicKey | None, noted: str
     ) -> Verifier | None:
-        """What judges by the base, or as the ledger was judged last; None on the only machine of a team without keys."""
+        """The verifier for the base, or the previous one; None on the only machine of a team without keys."""
         own_id = own.id if own else ""
         trust = parse_trust(noted)
         if rules.trusted:
@@ -151,9 +151,9 @@ class SharedLedger(Ledger):
         return self._shared
 
     def _has_newer_base(self, tx: Transaction, rules: Rules) -> bool:
-        """True when the base here is newer than the one by which the ledger was judged last.
+        """True if this machine's base is newer than the one by which the ledger was last judged.
 
-        A base that was rewritten counts as newer where both are known, and a base that is not known here as the newer.
+        A rewritten base counts as newer if both commits are known; a base that is unknown here counts as the newer one.
         """
         noted = tx.unconfirmed.base
         if not noted:
@@ -178,7 +178,7 @@ class SharedLedger(Ledger):
         require_trusted_key(tx.unconfirmed.writer, is_confined=True)
 
     def prepare(self, tx: Transaction, requests: Sequence[tuple[Request, Actor | None]]) -> None:
-        """Locks all that the requests name, in one order, before anything is read."""
+        """Locks all rows that the requests name, in a fixed order, before anything is read."""
         valid = [request for request, _ in requests if is_valid_request(request)]
         names, tasks, handoffs, is_linking, claims = request_scope(valid)
         cast("SharedTransaction", tx).prepare(
@@ -193,7 +193,7 @@ class SharedLedger(Ledger):
     def decide_all(
         self, requests: Sequence[Request], on_decided: Callable[[], None] = lambda: None
     ) -> UnsyncedAnswers:
-        """Decides and commits requests. Others may be decided while these are committed."""
+        """Decides and commits requests. The next group may be decided while this one is committed."""
         self._attempt.on_decided = on_decided
         try:
             return self._decide_all([(request, None) for request in requests])
@@ -236,7 +236,7 @@ class SharedLedger(Ledger):
         self._repeat(lambda: super(SharedLedger, self).change_log(prepare, follow))
 
     def _repeat(self, change: Callable[[], T], away_seconds: float = _AWAY_SECONDS) -> T:
-        """Makes a change of the log again that met another's, or whose connection was cut."""
+        """Retries a change of the log after a conflict or a lost connection."""
         until = time.monotonic() + away_seconds
         for attempt in range(_ATTEMPTS):
             try:
@@ -250,7 +250,7 @@ class SharedLedger(Ledger):
         return change()
 
     def _decide_each(self, requests: Sequence[tuple[Request, Actor | None]]) -> UnsyncedAnswers:
-        """Decides requests one by one: what one of them met must not keep the others from being answered."""
+        """Decides requests one by one, so that a conflict of one does not delay the others."""
         answers: list[Answer | EnvironmentFault] = []
         head, has_outdated_files = None, False
         for one in requests:
@@ -265,7 +265,7 @@ class SharedLedger(Ledger):
 
 
 class _PendingRequest:
-    """A request that waits for its answer: in a thread, which may be given the turn to decide, or as a future."""
+    """A request that waits for its answer, either in a thread (which may become the leader) or as a future."""
 
     def __init__(self, request: Request, future: Future[Answer] | None = None) -> None:
         self.request = request
@@ -276,11 +276,11 @@ class _PendingRequest:
         self._wake.acquire()
 
     def wait(self) -> None:
-        """Returns when there is an answer or an error; without either, it is this thread's turn."""
+        """Returns when there is an answer or an error; without either, this thread becomes the leader."""
         self._wake.acquire()
 
     def wake(self) -> None:
-        """Has the thread go on, or the future answered."""
+        """Wakes the thread, or resolves the future."""
         if self.future is None:
             self._wake.release()
         elif self.answer is not None:
@@ -301,22 +301,22 @@ def _unanswered_fault() -> RemandError:
 
 
 class GroupLedger(Protocol):
-    """What decides a group, and makes it durable."""
+    """The ledger operations that a group commit needs."""
 
     def decide_all(self, requests: Sequence[Request], on_decided: Callable[[], None]) -> UnsyncedAnswers:
-        """Decides and records requests; says when others may be decided."""
+        """Decides and records requests; calls `on_decided` when the next group may be decided."""
 
     def sync(self, head: LedgerHead) -> None:
-        """Makes durable what was recorded so far."""
+        """Makes everything recorded so far durable."""
 
     def update_files(self) -> object:
-        """Brings the files for people in step."""
+        """Updates the files for people."""
 
 
 class GroupCommit:
-    """Answers requests of many threads. Those that wait are decided as one group, and made durable by one commit.
+    """Answers the requests of many threads. Waiting requests are decided as one group and made durable by one commit.
 
-    Whichever thread has its turn decides for all. While its group is made durable, another thread decides the next.
+    One thread, the leader, decides for all. While its group is made durable, another thread decides the next.
     """
 
     def __init__(self, ledger: GroupLedger) -> None:
@@ -325,13 +325,13 @@ class GroupCommit:
         self._waiting: list[_PendingRequest] = []
         self._has_leader = False
         self._has_ended = threading.Condition(self._lock)
-        """Told when nobody decides, and nobody waits."""
+        """Notified when no thread decides and none waits."""
         self._is_closed = False
         self._threads = ThreadPoolExecutor(2, "decide")
-        """Those that decide for requests that no thread waits for; they are started when there is one."""
+        """Threads that lead for requests submitted without a waiting thread; started on demand."""
 
     def ask(self, request: Request) -> Answer:
-        """Answers a request, once what it led to is durable."""
+        """Answers a request once its events are durable."""
         own = _PendingRequest(request)
         if not self._join(own):
             own.wait()
@@ -340,7 +340,7 @@ class GroupCommit:
         return own.result()
 
     def submit(self, request: Request) -> Future[Answer]:
-        """Answers a request later, without a thread that waits for it."""
+        """Answers a request later without a waiting thread."""
         future: Future[Answer] = Future()
         own = _PendingRequest(request, future)
         if self._join(own):
@@ -348,7 +348,7 @@ class GroupCommit:
         return future
 
     def _join(self, own: _PendingRequest) -> bool:
-        """Has a request wait; True when its turn is now, as nobody decides."""
+        """Adds a request to the queue; True if its thread becomes the leader."""
         with self._lock:
             if self._is_closed and own.future is not None:
                 own.wake()
@@ -358,7 +358,7 @@ class GroupCommit:
             return is_leader
 
     def _lead(self, own: _PendingRequest) -> None:
-        """Decides for this request and the others that wait."""
+        """Decides this request and all that wait."""
         with self._lock:
             self._waiting.remove(own)
             group, self._waiting = [own, *self._waiting[: _MOST - 1]], self._waiting[_MOST - 1 :]
@@ -382,7 +382,7 @@ class GroupCommit:
         finally:
             turn.end()
             for one in group:
-                # Without an answer or an error it would take being woken for its turn.
+                # Without an answer or an error, waking it would make it the leader.
                 one.error = one.error or (None if one.answer else _unanswered_fault())
                 if one is not own or one.future is not None:
                     one.wake()
@@ -390,7 +390,7 @@ class GroupCommit:
             self._ledger.update_files()
 
     def _pass_on(self) -> None:
-        """Gives the turn to a request that waits, if there is one."""
+        """Makes a waiting request's thread the next leader, if there is one."""
         with self._lock:
             following = self._waiting[0] if self._waiting else None
             self._has_leader = following is not None
@@ -404,7 +404,7 @@ class GroupCommit:
             self._threads.submit(self._lead, following)
 
     def close(self) -> None:
-        """Waits for what was submitted, and ends the threads. What comes later is not answered."""
+        """Waits for the submitted requests and ends the threads. Later requests are not answered."""
         with self._has_ended:
             self._is_closed = True
             self._has_ended.wait_for(lambda: not self._has_leader)
@@ -412,7 +412,7 @@ class GroupCommit:
 
 
 class _Turn:
-    """Something that is ended once, however often that is said."""
+    """A leader's turn, which ends only once however often `end` is called."""
 
     def __init__(self, end: Callable[[], None]) -> None:
         self._end: Callable[[], None] | None = end

@@ -1,4 +1,4 @@
-"""From a request to its answer, inside one transaction: look up the facts, decide, fold, record."""
+"""Turns a request into its answer inside one transaction: look up facts, decide, fold, record."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ _encode = msgspec.json.Encoder(order="deterministic").encode
 
 
 class RequestOrigin(NamedTuple):
-    """Where a command comes from, as its events record it."""
+    """The origin of a command, as its events record it."""
 
     key: str = ""
     fingerprint: str = ""
@@ -60,7 +60,7 @@ class RequestOrigin(NamedTuple):
 
 
 class TeamLookup(NamedTuple):
-    """A team as the tasks call its members, and what looks up people and facts by it."""
+    """The team under the names that a task knows, with the lookups for people and facts."""
 
     team: Team
     people: People
@@ -68,7 +68,7 @@ class TeamLookup(NamedTuple):
 
 
 class RequestHandler:
-    """Answers requests one after the other in an open transaction, and gathers the events they lead to."""
+    """Answers requests one after another in an open transaction and collects their events."""
 
     def __init__(
         self,
@@ -105,7 +105,7 @@ class RequestHandler:
     def answer(
         self, request: Request, seen: ExternalFacts = NO_EXTERNAL_FACTS, actor: Actor | None = None
     ) -> Answer:
-        """Answers one request; a key that was answered before gets the same answer again."""
+        """Answers one request; a repeated idempotency key returns the earlier answer."""
         try:
             require_valid_request(request)
             return self._answer(request, seen, actor)
@@ -135,7 +135,7 @@ class RequestHandler:
         return self._carry_out(task, context, origin)
 
     def _events_of_key(self, key: str) -> list[Event]:
-        """The events that a command under an idempotency key led to: in this change, which is signed at its end, or signed."""
+        """The events of the command with an idempotency key: from this change, or signed ones."""
         own = [entry.event for entry in self.entries if entry.event.meta.key == key]
         if own:
             return own
@@ -146,7 +146,7 @@ class RequestHandler:
         return [entry.event for entry in judge(self.tx, found) if not entry.doubt]
 
     def _team_lookup(self, task: Task | None) -> TeamLookup:
-        """The team, its members by the names that a task knows them by, should they have changed since."""
+        """The team, with members under the names a task knows them by if they have been renamed since."""
         if task is None:
             return self._plain_team
         if task is self._last_lookup[0]:
@@ -160,17 +160,17 @@ class RequestHandler:
                 found = TeamLookup(team, People(self.tx, team), self._lookup.with_team(team))
                 self._teams[team] = found
             self._teams_by_names[names] = found
-        if not task.links.parent:  # the names of one that was split off may change with those above it
+        if not task.links.parent:  # the names known to a subtask may change with its ancestors
             self._last_lookup = (task, found)
         return found
 
     def record_events(self, events: Sequence[Event], actor: Actor, known_by: KnownBy = KnownBy.WORD) -> None:
-        """Keeps events that belong to no task."""
+        """Records events that belong to no task."""
         known_by = KnownBy.UNSAID if actor is THE_COORDINATOR else known_by
         self._record(None, events, actor, RequestOrigin(known_by=known_by))
 
     def settle_due(self) -> None:
-        """Applies what is due: leases end, offers lapse, deferred tasks wake, parents close."""
+        """Applies everything that is due: expired leases and offers, deferred tasks, parents whose subtasks have ended."""
         now = self._clock.now()
         if is_clock_ahead(self.tx.head.clock, now, self._rules.policy.clock_skew_seconds):
             return
@@ -218,7 +218,7 @@ class RequestHandler:
     def _record(
         self, task: Task | None, decided: Sequence[Event], actor: Actor, origin: RequestOrigin
     ) -> tuple[tuple[Event, ...], Task | None]:
-        """Stamps the events, folds each into the task it is about, and keeps both."""
+        """Stamps events, folds each into its task, and stores both."""
         head, skew = self.tx.head, self._rules.policy.clock_skew_seconds
         seq, tip, clock = head.seq, head.tip, head.clock
         branch = origin.branch or self._current_branch()
@@ -270,7 +270,7 @@ class RequestHandler:
         return kept, tasks.get(own)
 
     def _fold(self, task: Task | None, event: Event) -> Task | None:
-        """The task after an event; one that takes an answer back has the task folded from all that is left."""
+        """The task after an event; if the event retracts an answer, the task is folded again from the remaining events."""
         if isinstance(event, AnswerRetracted):
             return replay([*task_events(self.tx, event.task_id), event])
         return evolve(task, event)
@@ -292,7 +292,7 @@ class RequestHandler:
         return Acceptance(events=tuple(known), task=task)
 
     def _with_canonical_names(self, command: c.Command, actor: Actor, people: People) -> c.Command:
-        """The command with every name as the ledger knows it: the actor's own, whatever alias it used; bare ids."""
+        """The command with canonical names: the actor's member name in place of an alias, and bare ids."""
         changes: dict[str, Any] = {}
         kind = type(command)
         rule = RULES[kind]
@@ -319,7 +319,7 @@ class RequestHandler:
         return replace(command, **changes) if changes else command
 
     def _canonical_rejection(self, rejection: dict[str, Any], people: People) -> dict[str, Any]:
-        """A record as the ledger would read it again, its agent and its task by their own names."""
+        """A rejection record as it would be read back from the ledger, with canonical agent and task names."""
         plain: dict[str, Any] = msgspec.json.decode(_encode(rejection))
         agent, task = plain.get("agent_id"), plain.get("task_id")
         if isinstance(agent, str) and agent:
@@ -329,7 +329,7 @@ class RequestHandler:
         return plain
 
     def _task(self, command: c.Command, actor_name: str, actor: Actor | None) -> Task | None:
-        """The task that a command is about, named by id, alias or handoff, or found in the queue."""
+        """The task of a command, by id, alias or handoff, or the next one in the queue."""
         if isinstance(command, c.ClaimTask) and not command.task_id:
             team = self._rules.team
             return self._next_task(actor or team.actor(self._plain_team.people.recorded_name(actor_name)))
@@ -348,7 +348,7 @@ class RequestHandler:
         return self._source.get(found, is_verified=is_verified)
 
     def _next_task(self, actor: Actor) -> Task | None:
-        """The first task of the queue for an agent. The queue knows no lockouts from above a task: those are skipped."""
+        """The first task in the queue that an agent may claim. The queue does not know lockouts of ancestors, so those are skipped."""
         has_team = self._rules.team.has_members
         first = self._source.get(self.tx.queue.next(actor, has_team=has_team))
         if first is None or self._may_claim(first, actor):
@@ -364,7 +364,7 @@ class RequestHandler:
         )
 
     def _may_claim(self, task: Task, actor: Actor) -> bool:
-        """False when lines of the task are missing, or the agent is locked out under an older name or from above."""
+        """False if lines of the task are missing, or the agent is locked out under an older name or on an ancestor."""
         team = self._team_lookup(task).team
         name = team.actor(actor.name).name
         if name in task.people.reviewers or self._lookup.missing_lines(task):
@@ -373,9 +373,9 @@ class RequestHandler:
 
 
 def _fingerprint(request: Request) -> str:
-    """A hash of the command and its actor, without the branch, which may come from where the call was made.
+    """A hash of the command and its actor, without the branch, which depends on where the call was made.
 
-    A verdict counts by its task, handoff and tree: measured again, its times and its report differ.
+    A verdict is identified by its task, handoff and tree, as its times and report differ between runs.
     """
     command: c.Command = request.command
     if isinstance(command, c.RecordVerdict):
@@ -388,7 +388,7 @@ def _fingerprint(request: Request) -> str:
 
 
 def _other_names(command: c.Command) -> tuple[str, ...]:
-    """Whom a command names besides whoever gives it."""
+    """The people that a command names besides its actor."""
     kind = type(command)
     if kind in _NAMING_NOTHING_ELSE:
         return ()
@@ -415,12 +415,12 @@ _TASK_FIELDS = {
     )
     for kind in RULES
 }
-"""The fields of each command that name tasks besides its own."""
+"""The fields of each command that name other tasks."""
 _NAMING_NOTHING_ELSE = frozenset(
     kind
     for kind, rule in RULES.items()
     if not rule.names and not _TASK_FIELDS[kind] and "handoff_id" not in kind.__struct_fields__
 ) - {c.AnswerEscalation, c.RejectHandoff}
-"""The commands that name no people, tasks or handoffs besides whoever gives them and their own task."""
+"""Commands that name no people, tasks or handoffs other than the actor and their own task."""
 _OPTIONS_WITH_NAME = (f"{UNLOCK}:", f"{REASSIGN}:")
-"""How the answers to a question begin that name an agent."""
+"""The prefixes of answers that name an agent."""

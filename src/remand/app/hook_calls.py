@@ -1,4 +1,4 @@
-"""Calls of our hook by agent hosts, its answers, and the JSON of both. Every hook call loads this: it imports neither json nor typing."""
+"""Hook calls and answers and their JSON. Every hook process loads this module, so it imports neither json nor typing."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ EVENTS = (
     STOP, SUBAGENT_STOP, TASK_COMPLETED, TEAMMATE_IDLE, PRE_TOOL, POST_TOOL, POST_TOOL_FAILURE,
     SESSION_START, PROMPT, CONFIG_CHANGE, SESSION_END,
 )  # fmt: skip
-"""Every event we know, by our own name; a host's other events are ignored."""
+"""All events that we handle, by our own names; others are ignored."""
 ENDINGS = (STOP, SUBAGENT_STOP, TASK_COMPLETED, TEAMMATE_IDLE)
-"""The events at which an agent says that it has finished."""
+"""The events with which an agent says that it has finished."""
 
 TOOL_RESULT_EVENTS = (POST_TOOL, POST_TOOL_FAILURE)
 START_EVENTS = (SESSION_START, PROMPT)
@@ -35,7 +35,7 @@ KINDS = (ALLOW, BLOCK, CONTEXT, DENY)
 
 
 class HookToolUse:
-    """One use of a tool: before it (what is asked for) or after it (what came of it)."""
+    """One use of a tool: the request before it, or the result after it."""
 
     __slots__ = ("command", "duration", "exit_code", "has_failed", "name", "output", "paths", "use_id")
 
@@ -54,20 +54,20 @@ class HookToolUse:
         self.name = name
         self.use_id = use_id
         self.command = command
-        """The command line, where the tool is a shell."""
+        """The command line if the tool is a shell."""
         self.paths = paths
         """The files that the tool writes, as far as its input names them."""
         self.exit_code = exit_code
-        """None where the host does not tell."""
+        """None if the host does not report it."""
         self.has_failed = has_failed
         self.output = output
-        """What the tool answered, for its hash."""
+        """The tool's output, for its hash."""
         self.duration = duration
-        """Seconds; None where the host does not tell."""
+        """Seconds; None if the host does not report it."""
 
 
 class HookCall:
-    """One call of our hook by a host."""
+    """One hook call by a host."""
 
     __slots__ = (
         "config_file", "config_source", "cwd", "event", "has_background_work", "host", "is_aborted",
@@ -101,46 +101,46 @@ class HookCall:
     ) -> None:
         self.host = host
         self.event = event
-        """One of `EVENTS`; empty for an event that is none of ours."""
+        """One of `EVENTS`; empty for any other event."""
         self.session = session
-        """The host's own session; empty means that it is not ours."""
+        """The host's session; empty if the call is not for us."""
         self.turn = turn
-        """The prompt that the agent is working on, where the host names it."""
+        """The prompt that the agent is working on, if the host names it."""
         self.moment = moment
-        """Tells several stops of one turn apart, where the payload allows it."""
+        """Distinguishes several stops in one turn, if the payload allows it."""
         self.is_timed = is_timed
-        """The moment is the host's own time, which no two stops of a session have in common."""
+        """Whether `moment` is the host's timestamp, which is unique within a session."""
         self.cwd = cwd
         self.subagent = subagent
-        """The sub-agent that the event is about; empty for the agent itself."""
+        """The sub-agent that the event concerns; empty for the agent itself."""
         self.is_continued = is_continued
-        """The agent goes on because a stop hook has sent it back before."""
+        """Whether the agent continues because a stop hook sent it back before."""
         self.is_aborted = is_aborted
-        """The user or an error ended the turn: there is nothing to judge."""
+        """Whether the user or an error ended the turn, so that there is nothing to judge."""
         self.has_background_work = has_background_work
-        """The agent waits for work of its own that is still going on."""
+        """Whether the agent waits for its own background work."""
         self.tool = tool
         self.last_message = last_message
         self.subject = subject
-        """The item of the host's own task list that is said to be finished."""
+        """The item of the host's task list that was reported as finished."""
         self.transcript = transcript
         self.config_source = config_source
         self.config_file = config_file
         self.is_broken = is_broken
-        """Why the payload could not be read; empty when it could."""
+        """Why the payload could not be read; empty if it could."""
         self.prompt = prompt
-        """What the user asked for."""
+        """The user's prompt."""
         self.is_planning = is_planning
-        """The agent may only plan: it changes nothing yet."""
+        """Whether the agent is in plan mode and changes nothing yet."""
 
     @property
     def firing_key(self) -> str:
-        """What two hooks have in common that one event fired, whichever hosts' files they stand in.
+        """A key shared by all hooks that one event fired, whichever hosts' settings they are in.
 
-        Copilot and Cursor run the hooks in `.claude/settings.json` besides their own. Both calls carry the
-        same session and event, so the second of equal firings is answered with the first one's answer. Where the
-        host tells no time, an agent that stops again with the same words has been spoken to in between: its
-        transcript has grown. A time is exact, and the transcript grows by the first hook's own call.
+        Copilot and Cursor run the hooks in `.claude/settings.json` besides their own. Both calls have the same session
+        and event, so the second one gets the first one's answer. If the host sends no time, the length of the
+        transcript distinguishes repeated stops with the same words: it has grown in between. With a time it must not be
+        used, as the first hook's own call makes the transcript grow.
         """
         use_id = self.tool.use_id if self.tool else ""
         length = 0 if self.is_timed else _length(self.transcript)
@@ -155,7 +155,7 @@ def _length(path: str) -> int:
 
 
 class HookAnswer:
-    """What a hook answers. A host without a way to say it is told as much of it as it understands."""
+    """The answer of a hook. A host that cannot express it receives as much of it as it understands."""
 
     __slots__ = ("kind", "notice", "text")
 
@@ -164,16 +164,16 @@ class HookAnswer:
         self.text = text
         """For the agent."""
         self.notice = notice
-        """For the person who watches."""
+        """For the person at the terminal."""
 
     @classmethod
     def allow(cls, notice: str = "") -> HookAnswer:
-        """Allows it."""
+        """Allows the event."""
         return cls(ALLOW, notice=notice)
 
     @classmethod
     def block(cls, text: str, notice: str = "") -> HookAnswer:
-        """Sends the agent back to work (or keeps a change of settings from taking hold)."""
+        """Sends the agent back to work (or blocks a change of settings)."""
         return cls(BLOCK, text, notice=notice)
 
     @classmethod
@@ -183,7 +183,7 @@ class HookAnswer:
 
     @classmethod
     def deny(cls, text: str, notice: str = "") -> HookAnswer:
-        """Keeps a tool from being used."""
+        """Denies a tool call."""
         return cls(DENY, text, notice=notice)
 
     @property
@@ -202,13 +202,13 @@ SECONDS = {
     PROMPT: 25,
     CONFIG_CHANGE: 15,
 }
-"""How long a host is told to wait for our hook."""
+"""The timeout that the host is given for each hook."""
 MARGIN = 5.0
-"""How much earlier than that our hook answers by itself: a host that has waited in vain lets the agent go."""
+"""How much earlier the hook answers by itself: on a timeout the host lets the agent stop."""
 
 
 def deadline(event: str) -> float:
-    """By when, in seconds from its start, our hook has to have answered an event."""
+    """How many seconds after its start our hook must have answered an event."""
     return SECONDS.get(event, SECONDS[PRE_TOOL]) - MARGIN
 
 
@@ -220,7 +220,7 @@ JSON_KINDS = {dict: "an object", list: "a list", str: "a string", bool: "a truth
 
 
 class _JsonDialect:
-    """What the scanner asks about: JSON without NaN and infinities."""
+    """The settings of json's scanner: without NaN and infinities."""
 
     strict = False
     object_hook = None
@@ -233,11 +233,11 @@ class _JsonDialect:
 
     @staticmethod
     def parse_constant(name: str) -> None:
-        """Reads NaN and the infinities as nothing."""
+        """Reads NaN and infinities as None."""
 
 
 class Payload:
-    """A JSON object of a host's. Whatever it holds, a field of the wrong kind reads as an absent one."""
+    """A host's JSON object. A field of the wrong type is treated as absent."""
 
     __slots__ = ("_fields", "is_broken")
 
@@ -249,7 +249,7 @@ class Payload:
         return self._fields.get(name) is not None
 
     def first(self, *names: str) -> object:
-        """The first of several spellings of a field that is there."""
+        """The first field present among several spellings."""
         for name in names:
             value = self._fields.get(name)
             if value is not None:
@@ -257,12 +257,12 @@ class Payload:
         return None
 
     def text(self, *names: str) -> str:
-        """A text, without the halves of characters that JSON lets through; cut when it is huge."""
+        """A text without lone surrogates, truncated if it is huge."""
         value = self.first(*names)
         return whole_text(value[:MAX_TEXT]) if isinstance(value, str) else ""
 
     def identifier(self, *names: str) -> str:
-        """A name that may stand in a file name or a log line; empty when it is anything else."""
+        """A name that is safe in a file name or log line; otherwise empty."""
         value = self.first(*names)
         if not isinstance(value, str) or not 0 < len(value) <= MAX_IDENTIFIER:
             return ""
@@ -270,23 +270,23 @@ class Payload:
         return value if is_plain and value.strip(".") else ""
 
     def path(self, *names: str) -> str:
-        """A path that the system would take."""
+        """A path that the operating system accepts."""
         value = self.text(*names)
         return value if len(value) < 4096 and "\0" not in value else ""
 
     def flag(self, *names: str) -> bool:
-        """A truth value; anything but true is false."""
+        """A boolean; anything but true is false."""
         return self.first(*names) is True
 
     def number(self, *names: str) -> float | None:
-        """A number that is neither infinite nor absurd."""
+        """A finite number within sensible bounds."""
         value = self.first(*names)
         if isinstance(value, bool) or not isinstance(value, int | float):
             return None
         return float(value) if abs(value) < 1e15 else None
 
     def part(self, *names: str) -> Payload:
-        """An object inside; an empty one when it is none. One that is given as a string of JSON is read."""
+        """A nested object; empty if it is not one. An object encoded as a JSON string is decoded."""
         value = self.first(*names)
         if isinstance(value, str) and value.lstrip()[:1] == "{":
             return parse(value.encode("utf-8", "replace"))
@@ -300,14 +300,14 @@ class Payload:
         return [Payload(one) for one in self._fields.values() if isinstance(one, dict)]
 
     def texts(self, *names: str) -> list[str]:
-        """The strings of a list, or the one string there is."""
+        """The strings of a list, or a single string."""
         value = self.first(*names)
         given = value if isinstance(value, list) else [value]
         return [whole_text(one[:MAX_TEXT]) for one in given if isinstance(one, str)]
 
 
 def parse(data: bytes) -> Payload:
-    """Reads what a host has sent. Never raises: what cannot be read is a broken, empty payload."""
+    """Parses a host's payload. Never raises: an unreadable payload is empty and marked as broken."""
     if len(data) > MAX_PAYLOAD:
         return Payload({}, f"the payload is {len(data)} bytes long, at most {MAX_PAYLOAD} are read")
     text = data.decode("utf-8", "replace").lstrip("\ufeff \t\r\n")
@@ -316,7 +316,7 @@ def parse(data: bytes) -> Payload:
     try:
         value, end = make_scanner(_JsonDialect())(text, 0)  # type: ignore[arg-type]  # any such object will do
     except (ValueError, StopIteration, RecursionError, MemoryError, SystemError) as error:
-        # A scanner that finds a fault asks for json's own error; where json is not loaded, a SystemError comes.
+        # On a fault the scanner raises json's own error; if json is not loaded, that is a SystemError.
         return Payload({}, f"the payload is not JSON: {type(error).__name__} {str(error)[:100]}".rstrip())
     if text[end:].strip(" \t\r\n\0"):
         return Payload({}, f"the payload goes on after its end, at character {end}")
@@ -330,7 +330,7 @@ def whole_text(text: str) -> str:
 
 
 def compose(fields: dict[str, object]) -> str:
-    """JSON of plain values, in ASCII, so that no encoding can spoil it."""
+    """JSON of plain values in ASCII, safe in any encoding."""
     return (
         "{" + ", ".join(f"{encode_basestring_ascii(key)}: {_value(one)}" for key, one in fields.items()) + "}"
     )

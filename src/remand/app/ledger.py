@@ -1,4 +1,4 @@
-"""The ledger as its users see it: requests are answered durably, and the files of others are read in."""
+"""The ledger as its users see it: answers requests durably and reads in the event files of others."""
 
 from __future__ import annotations
 
@@ -75,29 +75,29 @@ T = TypeVar("T")
 
 
 class UnsyncedAnswers(NamedTuple):
-    """Answers that nobody may be given before what they rest on is on disk."""
+    """Answers that must not be given before their events are on disk."""
 
     answers: Sequence[Answer | EnvironmentFault]
-    """A fault in the place of an answer: this request alone met it, and nothing was recorded for it."""
+    """A fault in place of an answer concerns this request alone, for which nothing was recorded."""
     head: LedgerHead | None
-    """How far to sync; None when nothing was written."""
+    """The head to sync up to; None if nothing was written."""
     has_outdated_files: bool
 
 
 LastDue = Callable[[list[Answer]], object]
-"""Whether the last request of a change is due, by the answers to those before it."""
+"""Decides from the answers so far whether the last request of a change is needed."""
 
 
 def always_due(_answers: list[Answer]) -> bool:
-    """For requests of which none depends on another."""
+    """For requests that do not depend on each other."""
     return True
 
 
 class Ledger(LogFiles):
-    """Everything that is written goes through here: fold, decide, append, commit, sync, answer."""
+    """The only writer: every change is folded, decided, appended, committed and synced here before it is answered."""
 
     has_event_files = True
-    """False where the lines are in a database alone until they are published."""
+    """False if the lines are only in a database until they are published."""
 
     def __init__(
         self,
@@ -159,42 +159,42 @@ class Ledger(LogFiles):
         """How many changes were made through this object to what belongs to no task."""
 
     def close(self) -> None:
-        """Lets go of the files that are held open. The store is closed by who opened it."""
+        """Closes the event files. The store is closed by whoever opened it."""
         self.writer.close()
         self.marks.close()
 
     def ask(self, request: Request) -> Answer:
-        """Answers one ask."""
+        """Answers one request."""
         return self.answer_in_group(request) if self.answer_in_group else self.ask_all([request])[0]
 
     def ask_all(self, requests: Sequence[Request]) -> list[Answer]:
-        """Answers asks in their order, all made durable by one sync before the first answer is given."""
+        """Answers requests in order; one sync makes all of them durable before the first answer is given."""
         return self._answer_all([(request, None) for request in requests])
 
     def decide_all(
         self, requests: Sequence[Request], on_decided: Callable[[], None] = lambda: None
     ) -> UnsyncedAnswers:
-        """Decides and records requests, and leaves it to the caller to `sync` and to `update_files`.
+        """Decides and records requests; the caller must call `sync` and `update_files`.
 
-        Says when others may be decided: that may be before these are recorded.
+        `on_decided` is called when the next group may be decided, possibly before this one is recorded.
         """
         answers = self._decide_all([(request, None) for request in requests])
         on_decided()
         return answers
 
     def prepare(self, tx: Transaction, requests: Sequence[tuple[Request, Actor | None]]) -> None:
-        """Prepares a change for requests. The one writer of an embedded ledger has nothing to wait for."""
+        """Prepares a change. The single writer of an embedded ledger has nothing to lock."""
 
     def ask_as(
         self, actor: Actor, ask: c.Command, key: str = "", known_by: KnownBy = KnownBy.UNSAID
     ) -> Answer:
-        """Answers a command of the system itself, which no interface takes."""
+        """Answers one of the system's own commands, which no interface accepts."""
         return self._answer_all(
             [(Request(command=ask, actor=actor.name, key=key, known_by=known_by), actor)]
         )[0]
 
     def ask_all_as(self, actor: Actor, asks: Sequence[c.Command]) -> list[Answer]:
-        """Answers asks of the system's own, all made durable by one sync."""
+        """Answers several of the system's own commands with one sync."""
         return self._answer_all([(Request(command=ask, actor=actor.name), actor) for ask in asks])
 
     def record_then_ask(
@@ -205,7 +205,7 @@ class Ledger(LogFiles):
         request: Request,
         is_released: Callable[[Answer], object],
     ) -> list[Answer]:
-        """Records something as the coordinator and, should that release it, answers a request, all in one change."""
+        """Records something as the coordinator and, if that releases it, answers a request in the same change."""
         coordinator = THE_COORDINATOR
         own = [Request(command=record, actor=coordinator.name, key=key)]
         own += [Request(command=note, actor=coordinator.name) for note in notes]
@@ -242,7 +242,7 @@ class Ledger(LogFiles):
                 has_outdated_files = bool(tx.outdated.every())
         except Refused as refusal:  # the log has moved
             return UnsyncedAnswers([refusal] * len(requests), None, False)
-        # What is only repeated may be another's, who has not synced it yet.
+        # A repeated answer may be another process's, which has not synced it yet.
         is_written = handler.entries or any(isinstance(one, Acceptance) and one.events for one in answers)
         return UnsyncedAnswers(answers, handler.end if is_written else None, has_outdated_files)
 
@@ -250,7 +250,7 @@ class Ledger(LogFiles):
     def _write_transaction(
         self, follow: FollowUp = do_nothing
     ) -> Iterator[tuple[Transaction, Signer, RequestHandler]]:
-        """Opens a change. What its handler has gathered is signed, appended and committed at its end."""
+        """Opens a change. At its end the collected events are signed, appended and committed."""
         rules = self._rules()
         self.keys.load()
         with self._open_change() as (tx, verifier):
@@ -265,11 +265,11 @@ class Ledger(LogFiles):
             if handler.entries:
                 self._append(tx, signer, handler.entries, handler.lines_before)
             follow(tx)
-            # Read here: as soon as the lock is released, another thread may go on with the same transaction object.
+            # Read now: once the lock is released, another thread may reuse the same transaction object.
             self._open_head = handler.end = tx.head
 
     def _require_open(self, tx: Transaction, verifier: Verifier) -> None:
-        """Refuses to write once the log has moved. The end of a move that was killed is fetched first."""
+        """Refuses to write after the log has moved. An interrupted move is completed first."""
         if tx.head is self._open_head or self._is_taking_over:
             return
         moves = self.moves(tx)
@@ -280,7 +280,7 @@ class Ledger(LogFiles):
 
     @contextmanager
     def taking_over(self) -> Iterator[None]:
-        """Lets the user write here for a while although the log has moved: its new ledger is lost."""
+        """Allows the user to write here temporarily although the log has moved, because its new ledger is lost."""
         self._is_taking_over = True
         try:
             yield
@@ -288,7 +288,7 @@ class Ledger(LogFiles):
             self._is_taking_over, self._open_head = False, None
 
     def is_open(self) -> bool:
-        """True when the log goes on here, as far as is known."""
+        """True if the log continues here, as far as is known."""
         with self.store.read() as view:
             try:
                 require_open_ledger(self.ledger_id, self.moves(view))
@@ -297,13 +297,13 @@ class Ledger(LogFiles):
         return True
 
     def moves(self, tx: Transaction) -> list[Event]:
-        """The user's events about moves of the log, in their order."""
+        """The user's events about moves of the log, in order."""
         return signed_moves(tx, self.verifier(tx))
 
     def refresh(self) -> None:
-        """Reads in what git or another tool has brought, when anything has changed.
+        """Reads in files from git or other tools if anything has changed.
 
-        The files for people follow after the call (`app/reminders.py: AfterCall`), or with the next command.
+        The files for people are updated after the call (`app/reminders.py: AfterCall`) or with the next command.
         """
         with self.store.read() as view:
             verifier, untrusted = self._trust(view)
@@ -321,7 +321,7 @@ class Ledger(LogFiles):
                 pass
 
     def closed_files(self) -> dict[str, str]:
-        """Ends the open segment for good, and returns the files that will not change any more: name to path."""
+        """Ends the open segment permanently and returns the files that no longer change, by name."""
         with self._open_change() as (tx, _):
             if tx.head.segment:
                 self.writer.sync(tx.head.segment)
@@ -330,11 +330,11 @@ class Ledger(LogFiles):
             return self.event_files()
 
     def verifier(self, tx: Transaction) -> Verifier:
-        """Says which events count, by whom the configuration trusts now."""
+        """Decides which events count, by the keys that the configuration trusts now."""
         return self._trust(tx)[0]
 
     def current_verifier(self) -> Verifier:
-        """The same, by what the ledger holds now."""
+        """The same, for the current state of the ledger."""
         with self.store.read() as view:
             return self.verifier(view)
 
@@ -343,7 +343,7 @@ class Ledger(LogFiles):
         return make_session_name(self.clock.now(), self._ids.hex())
 
     def _trust(self, tx: Transaction) -> tuple[Verifier, str]:
-        """The trusted keys, and this machine's key id if the base does not trust it; the last known ones while the rules cannot be read."""
+        """The trusted keys, and this machine's key id if untrusted; the last known ones if the rules are unreadable."""
         try:
             rules, own = self._rules(), self.keys.own()
         except EnvironmentFault:
@@ -355,7 +355,7 @@ class Ledger(LogFiles):
         return known[2:]
 
     def _look_up_external_facts(self, request: Request) -> ExternalFacts:
-        """What a request needs of the world, looked up before the ledger is locked."""
+        """Looks up what a request needs from outside, before the ledger is locked."""
         ask: c.Command = request.command
         is_wanted = isinstance(ask, c.RejectHandoff) or bool(getattr(ask, "commit", ""))
         if not is_wanted or not is_valid_request(request):
@@ -389,14 +389,14 @@ class Ledger(LogFiles):
         )
 
     def _gate_terms_or_unknown(self, task: Task, commit: str) -> GateTerms | None:
-        """The gates that hold for a done claim. Where they cannot be told it is not released; measuring it says why."""
+        """The gates that apply to a done claim. If they cannot be determined, the claim is not released; measuring reports why."""
         try:
             return self.gate_terms(task, commit)
         except (EnvironmentFault, OSError):
             return UNKNOWN_TERMS
 
     def same_change(self, task: Task, commit: Commit) -> str:
-        """The name of the finding about a change that was rejected before, under any task; empty when it is new."""
+        """The name of the finding about a change that was rejected before, under any task; empty for a new change."""
         with self.store.read() as view:
             sent_back = view.task_lists.rejected_in_review()
         if not sent_back:
@@ -408,7 +408,7 @@ class Ledger(LogFiles):
         )
 
     def difference(self, task: Task, commit: str) -> CommitDifference | None:
-        """What a commit changes since it left the base; work done on the base itself, since the task was claimed."""
+        """The difference of a commit from where it left the base; for work on the base itself, since the task was claimed."""
         at = task.claim or task.submission
         now, before = self._rules().base, at.base if at else ""
         found = self.repository.difference(now, commit) if now else None
@@ -417,7 +417,7 @@ class Ledger(LogFiles):
         return found
 
     def task_of(self, ask: c.Command) -> Task | None:
-        """The task an ask names, by its id, an alias or a handoff; the end of several ids names none."""
+        """The task that a command names by id, alias or handoff; none if an abbreviated id is ambiguous."""
         handoff = getattr(ask, "handoff_id", "")
         with suppress(Refused), self.store.read() as view:
             name = resolve_handoff_id(view, handoff) if handoff else ""
@@ -428,7 +428,7 @@ class Ledger(LogFiles):
     def _append(
         self, tx: Transaction, signer: Signer, entries: list[EventEntry], lines_before: Sequence[bytes] = ()
     ) -> None:
-        """Writes the events of one change and the signature that covers them, in one go, after lines of other sessions."""
+        """Appends the events of a change and the signature that covers them, after lines of other sessions."""
         before = tx.head
         named = [GroupedEvent(entry.event.meta.id, entry.subject) for entry in entries]
         first = entries[0].event.meta.seq
@@ -452,10 +452,10 @@ class Ledger(LogFiles):
 
     @contextmanager
     def _open_change(self) -> Iterator[tuple[Transaction, Verifier]]:
-        """Opens a change after all that is new was read in; with it comes what says which events count.
+        """Opens a change after reading in everything new; also returns the verifier.
 
-        Much that is new is read in changes of its own, each of which is kept: whoever is killed goes on from there, and
-        others get the lock in between. No time limit covers that.
+        Large amounts are read in changes of their own, each of which is committed: after a kill, reading resumes there,
+        and other processes get the lock in between. No time limit applies.
         """
         while True:
             with self.store.write() as tx:
@@ -465,9 +465,9 @@ class Ledger(LogFiles):
                     return
 
     def _catch_up(self, tx: Transaction) -> Verifier | None:
-        """Repairs the open segment if a command was killed, and reads in files that came since.
+        """Repairs the open segment after a kill and reads in new files.
 
-        Returns what says which events count; None when more is to be read, in another change.
+        Returns the verifier; None if there is more to read in another change.
         """
         verifier, untrusted = self._trust(tx)
         if not self.segment.is_whole(tx.head):
@@ -502,12 +502,12 @@ class Ledger(LogFiles):
         return verifier
 
     def _cover_own_session(self, tx: Transaction, project: str) -> None:
-        """Signs the session's own events again: they were written in an earlier form, or for another project."""
+        """Re-signs the session's own events that were written in an older format or for another project."""
         self.keys.load()
         self.write_groups(tx, cover_own_session(tx, Signer(self.keys, project)))
 
     def write_groups(self, tx: Transaction, groups: Sequence[EventGroup]) -> None:
-        """Keeps groups whose events have lines elsewhere, in an event file of their own."""
+        """Writes groups whose events have lines elsewhere to an event file of their own."""
         if tx.head.segment:
             self.close_segment(tx, tx.head.segment)
         closed = replace(tx.head, segment="", size=0, inode=0)
@@ -520,12 +520,12 @@ class Ledger(LogFiles):
             tx.groups.add(SignedGroup(group, line) for group, line in zip(groups, lines, strict=True))
 
     def vouch(self, choose: Callable[[Transaction, Signer], Voucher], actor: Actor) -> Sequence[Event]:
-        """Makes events count that others wrote: signs what is chosen, and records that. Returns what was recorded."""
+        """Makes events of others count: signs the chosen ones and records that. Returns the recorded events."""
         recorded: list[Event] = []
 
         def sign(handler: RequestHandler, signer: Signer) -> None:
             tx = handler.tx
-            recorded.clear()  # an attempt before this one may have been taken back
+            recorded.clear()  # a previous attempt may have been rolled back
             groups, events = choose(tx, signer)
             if events:
                 self.write_groups(tx, groups)
@@ -539,20 +539,20 @@ class Ledger(LogFiles):
         return recorded
 
     def record(self, events: Sequence[Event], actor: Actor, follow: FollowUp = do_nothing) -> None:
-        """Records events of the user's that belong to no task; what follows from them is part of the same change."""
+        """Records the user's events that belong to no task, and what follows from them, in one change."""
         self.change_as_user(actor, lambda handler, _: handler.record_events(events, actor), follow)
 
     def change_as_user(
         self, actor: Actor, prepare: Callable[[RequestHandler, Signer], object], follow: FollowUp = do_nothing
     ) -> None:
-        """Makes a change to the log that only the user may ask for: `prepare` gathers its events in the handler."""
+        """Makes a change of the log that only the user may request; `prepare` collects its events in the handler."""
         require_user(actor)
         self.change_log(prepare, follow)
 
     def change_log(
         self, prepare: Callable[[RequestHandler, Signer], object], follow: FollowUp = do_nothing
     ) -> None:
-        """Makes a change to the log of events that belong to no task: `prepare` decides and gathers them in the handler."""
+        """Makes a change of the log with events that belong to no task; `prepare` decides and collects them in the handler."""
         self._file_stamp = None
         with self._write_transaction(follow) as (_, signer, handler):
             prepare(handler, signer)
@@ -562,16 +562,16 @@ class Ledger(LogFiles):
         self.log_changes += 1
 
     def change(self, make: Callable[[Transaction], T]) -> T:
-        """Makes a change of the tables, after all that is new was read in. Where others write too, perhaps several times."""
+        """Changes the tables after reading in everything new. With concurrent writers, `make` may be called several times."""
         self._file_stamp = None
         with self._open_change() as (tx, _):
             return make(tx)
 
     def _repair(self, tx: Transaction, verifier: Verifier) -> None:
-        """Brings ledger and open segment together again, whichever of the two knows more.
+        """Reconciles ledger and open segment after a crash, whichever of the two has more.
 
-        Whole signed groups are taken in. What follows them was never answered, or somebody else wrote it: it is
-        set aside. What was put between the lines moves others behind the head, so they are looked for, too.
+        Complete signed groups are read in. Anything after them was never answered or was written by somebody else, and
+        is moved to quarantine. Lines inserted in between shift others behind the head, so those are searched for, too.
         """
         head = tx.head
         tail = self.segment.surplus(head)

@@ -1,4 +1,4 @@
-"""The way to a place's ledger: asks the coordinator where one runs, and the ledger itself where none does."""
+"""Access to a repository's ledger: through the coordinator if one runs, otherwise directly."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from remand.ledger.store import Store
 
 
 class FileStore(Store, Protocol):
-    """The tables of a ledger that may be in a file."""
+    """Tables that may be stored in a file."""
 
     def require_same_file(self) -> None:
-        """Raises `LedgerReplaced` when the file was deleted or replaced."""
+        """Raises `LedgerReplaced` if the file was deleted or replaced."""
 
 
 class AnyOpenLedger(Protocol):
-    """An open ledger, with whatever else was opened with it."""
+    """An open ledger and everything that was opened with it."""
 
     @property
     def ledger(self) -> Ledger:
@@ -38,7 +38,7 @@ OpenLedgerT = TypeVar("OpenLedgerT", bound=AnyOpenLedger)
 
 
 class LedgerGateway(Generic[OpenLedgerT]):
-    """One place's ledger, which is opened when it is needed."""
+    """The ledger of one repository, opened on demand."""
 
     def __init__(
         self,
@@ -49,12 +49,12 @@ class LedgerGateway(Generic[OpenLedgerT]):
         ask_coordinator: Callable[[str, Request], Answer | None],
         own_folders: Sequence[str],
     ) -> None:
-        """Given an open ledger, as in the coordinator, it asks that alone.
+        """With an open ledger, as in the coordinator, it uses only that.
 
-        `own_folders` may hold event files that only this worktree has.
+        `own_folders` may contain event files that only this worktree has.
         """
         self.already_open_ledger = opened
-        """The ledger, when it is open."""
+        """The ledger, if it is open."""
         self._open_ledger = open_ledger
         self._find_socket = find_socket
         self._ask_coordinator = ask_coordinator
@@ -70,7 +70,7 @@ class LedgerGateway(Generic[OpenLedgerT]):
         return self.already_open_ledger
 
     def current_ledger(self) -> OpenLedgerT:
-        """The ledger itself, up to date, and opened again when its file was replaced: for processes that run for long."""
+        """The ledger itself, refreshed, and reopened if its file was replaced: for long-running processes."""
         try:
             self.opened_ledger.store.require_same_file()
         except LedgerReplaced:
@@ -79,22 +79,22 @@ class LedgerGateway(Generic[OpenLedgerT]):
         return self.opened_ledger
 
     def close(self) -> None:
-        """Closes the ledger's files, where they are open; the next use opens them again."""
+        """Closes the ledger's files if they are open; the next use reopens them."""
         if self.already_open_ledger is not None:
             self.already_open_ledger.close()
             self.already_open_ledger = None
 
     @property
     def has_written(self) -> bool:
-        """True when events were written through this way to the ledger."""
+        """True if this gateway has written events."""
         opened = self.already_open_ledger
         return self._has_sent or (opened is not None and opened.ledger.written > self._written_before)
 
     def ask(self, request: Request) -> Answer:
-        """Sends a request. If the coordinator ends meanwhile, the key keeps it from being carried out twice."""
+        """Sends a request. If the coordinator dies meanwhile, the key prevents it from being carried out twice."""
         path = "" if self._is_local or not is_valid_request(request) else self._find_socket()
         if path and any(map(os.path.isdir, self._own_folders)):
-            self.opened_ledger.ledger.refresh()  # what only this worktree has, the coordinator does not look at
+            self.opened_ledger.ledger.refresh()  # the coordinator does not see event files that only this worktree has
         answer = self._ask_coordinator(path, request) if path else None
         if answer is None:
             return self.opened_ledger.ledger.ask(request)

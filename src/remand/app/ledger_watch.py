@@ -1,4 +1,4 @@
-"""A ledger that is looked at repeatedly: the board, and what has happened since."""
+"""Watches a ledger: the board, and the events since the last look."""
 
 from __future__ import annotations
 
@@ -18,33 +18,33 @@ from remand.ledger.store import Transaction
 
 
 class WatchedStore(Protocol):
-    """A store in a file that others write, and may replace."""
+    """A store in a file that other processes write and may replace."""
 
     def read(self) -> AbstractContextManager[Transaction]:
         """Opens a view."""
 
     def file_identity(self) -> str:
-        """What tells the file from another in its place."""
+        """Distinguishes the file from one that replaces it."""
 
     def changes(self) -> int:
-        """Another number after every change."""
+        """A number that differs after every change."""
 
     def require_same_file(self) -> None:
-        """Raises when another file has taken its place."""
+        """Raises if another file has replaced it."""
 
 
 class StatusRecord(Protocol):
-    """Where the scheduler says how it is doing."""
+    """The scheduler's status file."""
 
     def read(self) -> bytes | None:
-        """What it said last; None when there is nothing."""
+        """The last status; None if there is none."""
 
     def mark(self) -> object:
-        """Another value after every change."""
+        """A value that differs after every change."""
 
 
 class LedgerWatch:
-    """A ledger that is looked at again and again, and read when something has changed."""
+    """A ledger that is polled, and read when it has changed."""
 
     def __init__(
         self,
@@ -70,18 +70,18 @@ class LedgerWatch:
         return self._ledger.clock.now()
 
     def has_changed(self) -> bool:
-        """True when the ledger or the scheduler's status is another than when the board was last read."""
+        """True if the ledger or the scheduler's status has changed since the board was last read."""
         try:
             return self.mark() != self._last_mark
         except RemandError:
             return True
 
     def mark(self) -> tuple[object, ...]:
-        """Another value once the ledger or the scheduler's status has changed; it costs next to nothing."""
+        """A value that differs after every change of the ledger or the scheduler's status; cheap to compute."""
         return (self._store.file_identity(), self._store.changes(), self._status.mark())
 
     def board(self, focus: str = "", *, is_thorough: bool = False) -> Board:
-        """The board as it is. Thoroughly: what git or another tool has brought is read in first."""
+        """The current board. With `is_thorough`, files from git or other tools are read in first."""
         self._store.require_same_file()
         if is_thorough:
             self._ledger.refresh()
@@ -98,12 +98,12 @@ class LedgerWatch:
             return read_board(view, around, focus)
 
     def scheduler(self) -> SchedulerStatus | None:
-        """What the scheduler said last of itself; None when there is none, or what it said cannot be read."""
+        """The scheduler's last status; None if there is none or it is unreadable."""
         content = self._status.read()
         return None if content is None else scheduling.decode_status(content)
 
     def news(self) -> tuple[ActivityEntry, ...]:
-        """What has happened since the last call; at the first, as much of the past as was asked for."""
+        """The events since the last call; on the first call, as many past ones as requested."""
         self._store.require_same_file()
         self._last_mark = self.mark()
         with self._store.read() as view:

@@ -1,4 +1,4 @@
-"""Notices to the user: each question once per channel and repeat, each alert and override once per channel."""
+"""Notices to the user: each question once per channel and reminder, each alert and override once per channel."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ from remand.domain.text.words import format_count, single_line, times_text
 from remand.ledger.store import Transaction
 
 MAX_SINGLE = 3
-"""Up to so many questions have a notice each; more of them share one."""
+"""Up to this many questions get a notice each; more share one."""
 MAX_PER_NOTICE = 500
-"""At least so many share one notice, when there are that many."""
+"""The number of questions in a shared notice, if there are that many."""
 MAX_NOTICES = 20
 MAX_TITLE = 80
 
@@ -37,11 +37,11 @@ class Channel(Protocol):
     name: str
 
     def send(self, title: str, body: str) -> str:
-        """Sends a notice; empty when the channel took it, else why not."""
+        """Sends a notice; returns an empty text on success, otherwise the error."""
 
 
 class OutgoingNotice(NamedTuple):
-    """What is sent, and what is recorded once a channel took it."""
+    """A notice, and the command that records its delivery."""
 
     title: str
     body: str
@@ -49,17 +49,17 @@ class OutgoingNotice(NamedTuple):
 
 
 class DeliveryReport(NamedTuple):
-    """How many notices were sent, about what, and what failed."""
+    """The number and subjects of the notices sent, and the failures."""
 
     notices: int
     delivered: tuple[tuple[str, str], ...]
-    """The id of each question, alert and override, with the channel that took it."""
+    """The id of each delivered question, alert and override, with its channel."""
     problems: tuple[str, ...]
-    """Each with the channel's name."""
+    """Each error with the channel's name."""
 
 
 def deliver_notices(ledger: Ledger, channels: Sequence[Channel], team: Team, project: str) -> DeliveryReport:
-    """Sends every channel what it has not taken yet; what a channel took is recorded."""
+    """Sends each channel what it has not received yet, and records each delivery."""
     count, problems = 0, list[str]()
     delivered: list[tuple[str, str]] = []
     names = {channel.name for channel in channels}
@@ -68,7 +68,7 @@ def deliver_notices(ledger: Ledger, channels: Sequence[Channel], team: Team, pro
             pending = _PendingNotices(view, team, project, channel.name, names)
             notices = [*pending.questions(), *pending.alerts(), *pending.overrides()]
         for notice in notices:
-            # Nothing that looks like a secret leaves the machine.
+            # Secrets are redacted before anything leaves the machine.
             problem = channel.send(redact(notice.title), redact(notice.body))
             if problem:
                 problems.append(f"{channel.name}: {problem}")
@@ -80,20 +80,20 @@ def deliver_notices(ledger: Ledger, channels: Sequence[Channel], team: Team, pro
 
 
 class Pace(Protocol):
-    """How often notices are sent, across processes."""
+    """Limits the rate of notices across processes."""
 
     def wait(self) -> None:
         """Returns when the next notice may be sent."""
 
     def turn(self) -> AbstractContextManager[None]:
-        """Keeps other processes from sending the same at the same time."""
+        """Prevents other processes from sending the same notice at the same time."""
 
     def note(self) -> None:
-        """Notes that a notice was sent, or failed."""
+        """Records that a notice was sent or failed."""
 
 
 class NoticeDelivery:
-    """Sends the user's pending notices through the channels that the user has named."""
+    """Sends the user's pending notices through the configured channels."""
 
     def __init__(
         self,
@@ -118,7 +118,7 @@ class NoticeDelivery:
         return sent._replace(problems=problems + sent.problems)
 
     def deliver_paced(self) -> DeliveryReport:
-        """Sends, at the pace of notices, until nothing is new; what fails is left to the next command."""
+        """Sends at the allowed rate until nothing is pending; failures are left to the next command."""
         notices, delivered = 0, tuple[tuple[str, str], ...]()
         while True:
             self._pace.wait()
@@ -129,14 +129,14 @@ class NoticeDelivery:
 
 
 class _PendingNotices:
-    """What one channel has not taken yet: a few in a notice each, many of a kind together."""
+    """What one channel has not received yet: a few items in a notice each, many of a kind together."""
 
     def __init__(self, view: Transaction, team: Team, project: str, channel: str, names: set[str]) -> None:
         self._view, self._team, self._project = view, team, project
         self._channel, self._names = channel, names
 
     def questions(self) -> Iterator[OutgoingNotice]:
-        """The questions that the channel has not taken since they were last repeated, the oldest first."""
+        """Questions not delivered since their last reminder, oldest first."""
         found = [
             (asked.opened_at, task.id, asked.id, task)
             for task in self._view.task_lists.with_status(Status.ESCALATED)
@@ -151,7 +151,7 @@ class _PendingNotices:
         return self._notices(pending, title, "Answer with `remand inbox`.")
 
     def alerts(self) -> Iterator[OutgoingNotice]:
-        """The alerts that the channel has not taken, the oldest first."""
+        """Undelivered alerts, oldest first."""
         tasks = [
             task
             for task in self._view.task_lists.with_status(Status.CLAIMED)
@@ -170,7 +170,7 @@ class _PendingNotices:
         return self._notices(pending, title, "`remand inbox` shows what can be done.")
 
     def overrides(self) -> Iterator[OutgoingNotice]:
-        """The overrides in the user's name that the channel has not taken, the oldest first."""
+        """Undelivered overrides in the user's name, oldest first."""
         found = [
             (notice.at, task.id, notice, task)
             for task in self._view.task_lists.with_due([NOTICE_DUE])
@@ -192,7 +192,7 @@ class _PendingNotices:
         title: str,
         last: str,
     ) -> Iterator[OutgoingNotice]:
-        """A few with a notice each, by their own title and body; many with a row each in few notices."""
+        """A few items with a notice each, or many with a row each in a few notices."""
         if len(pending) <= MAX_SINGLE:
             for delivery, _, write in pending:
                 own_title, body = write()
@@ -235,7 +235,7 @@ class _PendingNotices:
 
 
 def _answer_rows(asked: Question) -> list[str]:
-    """What is asked, with the command for each option."""
+    """The question, with the command for each option."""
     ways = [f"{option.text}:\n    {answer_command(asked, option)}" for option in asked.options]
     return [single_line(asked.question, 2000), "", *ways]
 

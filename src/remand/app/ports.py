@@ -1,4 +1,4 @@
-"""What the use cases ask of the world, each port in a handful of methods."""
+"""The ports: what the use cases need from outside, in a handful of methods each."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ class Commit(NamedTuple):
 
 
 class CommitDifference(NamedTuple):
-    """What a commit changes since a base."""
+    """The changes of a commit relative to a base."""
 
     paths: tuple[str, ...]
     patch: str
-    """A fingerprint of the changed lines, the same wherever they stand; empty when there are none."""
+    """A fingerprint of the changed lines, independent of their position; empty if there are none."""
 
 
 class Clock(Protocol):
     """The machine's clock."""
 
     def now(self) -> Instant:
-        """What time it is."""
+        """The current time."""
 
 
 class Ids(Protocol):
@@ -46,29 +46,29 @@ class Repository(Protocol):
     """The git repository around the ledger."""
 
     def commit(self, name: str) -> Commit | None:
-        """The commit behind a name; None when there is none."""
+        """The commit for a name; None if there is none."""
 
     def branch(self) -> str:
-        """The branch checked out where we were called; empty when there is none."""
+        """The branch checked out in the caller's worktree; empty if there is none."""
 
     def difference(self, base: str, commit: str) -> CommitDifference | None:
-        """What a commit changes since it left a base; None when that cannot be told."""
+        """The changes of a commit since it left a base; None if that cannot be determined."""
 
     def has_commit(self, branch: str, commit: str) -> bool | None:
-        """Whether a branch has a commit in its history; None when there is no such branch here, nor of a remote."""
+        """Whether a branch contains a commit; None if the branch exists neither locally nor on a remote."""
 
     def is_ancestor(self, commit: str, of: str) -> bool:
-        """True when a commit is another one, or in its history; false as well when one of them is not here."""
+        """True if a commit equals another one or is its ancestor; also false if one of them is unknown."""
 
 
 class Sources(Protocol):
-    """The files of the repository as they are at a commit."""
+    """The repository's files at a commit."""
 
     def commit(self, name: str) -> Commit | None:
-        """The commit behind a name; None when there is none."""
+        """The commit for a name; None if there is none."""
 
     def file(self, commit: str, path: str) -> bytes | None:
-        """A file's content at a commit; None when it is not there."""
+        """A file's content at a commit; None if it does not exist."""
 
     def paths(self, commit: str) -> list[str]:
         """Every file's path at a commit."""
@@ -77,11 +77,11 @@ class Sources(Protocol):
         """True when a commit is part of the base branch."""
 
     def merged_commit_text(self, commit: str) -> str:
-        """What a commit of the base branch says, and the paths it changes; empty for any other commit."""
+        """The message and changed paths of a commit on the base branch; empty for any other commit."""
 
 
 class RejectionChecks(NamedTuple):
-    """What the world says of a rejection: how evidence and attempts fare, and which commits it names are merged."""
+    """The result of checking a rejection: grades of evidence and attempts, and which of the named commits are merged."""
 
     graded: tuple[EvidenceGrade, ...] = ()
     merged: tuple[str, ...] = ()
@@ -94,75 +94,75 @@ class CommandOutcome(NamedTuple):
     exit_status: int
     output: str
     is_cut: bool = False
-    """True when it printed more than is kept."""
+    """True if the output was truncated."""
 
 
 class CommandProbes(Protocol):
-    """Runs the command of a piece of evidence again, where nothing can come to harm."""
+    """Reruns the command of a piece of evidence in isolation."""
 
     def run(self, command: tuple[str, ...], commit: str) -> CommandOutcome | None:
-        """What the command shows at a commit; None when it may not run, or could not."""
+        """The result of the command at a commit; None if it may not or could not run."""
 
 
 class Pages(Protocol):
-    """Looks at addresses on the hosts that the policy allows."""
+    """Fetches URLs from the hosts that the policy allows."""
 
     def get(self, url: str) -> CommandOutcome | None:
-        """The status an address answers with, 0 for none at all, and its text; None when it may not be asked."""
+        """The status (0 if there is no response) and text of a URL; None if it may not be fetched."""
 
 
 class SupportingRun(NamedTuple):
-    """A run that bears an attempt out."""
+    """A recorded run that supports an attempt."""
 
     command: str
     exit_status: int | None
-    """None when nobody tells."""
+    """None if unknown."""
     is_seconded: bool
-    """True when the host's own transcript tells the same."""
+    """True if the host's own transcript confirms it."""
 
 
 class Journal(Protocol):
-    """What agents really ran, as the hooks of their hosts have seen it."""
+    """What agents really ran, as observed by the hooks."""
 
     def find_supporting_run(self, task_id: str, agent: str, attempt: str) -> SupportingRun | None:
-        """What the agent ran on the task that fits what it says it attempted; None when nothing does."""
+        """A run by the agent on the task that matches a claimed attempt; None if there is none."""
 
 
 class Commands(Protocol):
-    """Runs commands of the user's: a director, an adviser."""
+    """Runs the user's own commands, such as a director or an adviser."""
 
     def run(self, command: Sequence[str], given: bytes, seconds: float) -> CommandOutcome | None:
-        """How the command answered what it was given; None when it could not be started or took too long."""
+        """The command's result for the given input; None if it could not start or took too long."""
 
 
 class TrackedFiles(Protocol):
-    """What git tracks."""
+    """The files that git tracks."""
 
     def file_stamp(self) -> object:
-        """Changes when what is tracked may have changed."""
+        """Changes when the set of tracked files may have changed."""
 
     def has(self, path: str) -> bool:
         """True when git tracks the file."""
 
 
 class SessionMarks(Protocol):
-    """How far each session was seen, remembered outside the repository."""
+    """The last known position of each session, stored outside the repository."""
 
     folder: str
-    """Where that is."""
+    """The folder where they are stored."""
 
     def raise_to(self, session: str, seq: int, tip: str) -> None:
-        """Remembers that a session was seen that far."""
+        """Records that a session was seen up to this position."""
 
     def all(self) -> dict[str, tuple[int, str]]:
-        """Every session's number and tip as last seen."""
+        """The last known number and tip of every session."""
 
     def close(self) -> None:
-        """Lets go of the file that is held open."""
+        """Closes the open file."""
 
 
 class SignedClaim(NamedTuple):
-    """What is said to be signed: by which public key, what, and the signature."""
+    """A signature to check: the public key, the content and the signature."""
 
     key: bytes
     content: bytes
@@ -170,44 +170,44 @@ class SignedClaim(NamedTuple):
 
 
 class Keys(Protocol):
-    """The machine's key, and checking what others signed with theirs."""
+    """The machine's key, and verification of others' signatures."""
 
     def own(self) -> PublicKey | None:
-        """The machine's public key; None when it has no key yet."""
+        """The machine's public key; None if it has none yet."""
 
     def ensure_key(self) -> PublicKey:
-        """The machine's public key; a key is made when there is none."""
+        """The machine's public key, created if necessary."""
 
     def load(self) -> None:
-        """Gets ready to sign: the first time takes a while, and nobody should wait for it."""
+        """Prepares for signing in advance, as the first signature is slow."""
 
     def sign(self, content: bytes) -> bytes:
-        """The machine's signature; a key is made when there is none."""
+        """The machine's signature; creates a key if necessary."""
 
     def verify(self, claims: Sequence[SignedClaim]) -> list[bool]:
-        """Of each, True when the holder of the key signed exactly that."""
+        """For each claim, whether its signature is valid."""
 
 
 class SharedData(Protocol):
-    """Bytes that every process of a ledger finds by a name for a while: sessions of browsers, packs of commits."""
+    """Temporary data that all processes of a ledger share by name: browser sessions and packs of commits."""
 
     def put(
         self, kind: str, name: str, data: bytes, *, owner: str, until: Instant, now: Instant, most: int
     ) -> None:
-        """Keeps data until a time. Of one owner no more than `most` are kept: the oldest go, and so does all that is over."""
+        """Stores data until a time. An owner may have at most `most` entries: the oldest and all expired ones are removed."""
 
     def get(self, kind: str, name: str, now: Instant) -> bytes | None:
-        """What is kept by a name; None when there is nothing, or its time is over."""
+        """The data under a name; None if there is none or it has expired."""
 
     def drop(self, kind: str, name: str) -> None:
-        """Forgets what is kept by a name."""
+        """Removes the data under a name."""
 
     def drop_of_ended_tasks(self, kind: str) -> None:
-        """Forgets what tasks own that have ended."""
+        """Removes the data of ended tasks."""
 
 
 class Rewrite(NamedTuple):
-    """A change of an event file that the base had: the commit, the file's name, and what it held before and after."""
+    """A changed event file on the base: the commit, the file's name, and its content before and after."""
 
     commit: str
     name: str
@@ -216,96 +216,96 @@ class Rewrite(NamedTuple):
 
 
 class History(Protocol):
-    """What the base branch has had of event files, as far as it is known here."""
+    """The history of event files on the base branch, as far as it is known here."""
 
     def base(self) -> tuple[str, str]:
-        """The ref of the base and its tip; empty when there is none."""
+        """The ref of the base and its tip; empty if there is none."""
 
     def rewrites(self, since: str, tip: str, archived: Collection[str] = ()) -> list[Rewrite]:
-        """Every change of an event file, in what is new since a commit, that was more than its addition.
+        """Every change of an event file since a commit other than its addition.
 
-        The deletion of a file that is archived is none.
+        Deleting a file that is archived does not count.
         """
 
     def files(self, tip: str, without: Collection[str] = ()) -> dict[str, bytes]:
-        """The event files at a commit without those of some names: name to content."""
+        """The event files at a commit, except those named: name to content."""
 
     def differing_files(self, tip: str, paths: Collection[str]) -> dict[str, bytes]:
-        """What a commit has of those event files here that are not as it has them: path to content."""
+        """The content at a commit of those event files that differ here: path to content."""
 
 
 class Exchange(Protocol):
-    """The event files that travel with git."""
+    """The event files that git distributes."""
 
     def path(self, segment: str) -> str:
-        """Where a segment's file is, or would be."""
+        """The path of a segment's file, whether or not it exists."""
 
     def files(self) -> list[FileMark]:
-        """Every event file there is."""
+        """All event files."""
 
     def file_stamp(self) -> tuple[int, ...]:
-        """Changes when files come or go."""
+        """Changes when files are added or removed."""
 
     def read(self, path: str) -> Iterator[tuple[int, bytes | str]]:
-        """A file's lines with their numbers; a text in place of a line says why it cannot be read."""
+        """A file's numbered lines; a text in place of a line says why it is unreadable."""
 
     def content(self, path: str) -> bytes:
-        """A file's bytes, as they are: of a packed one, packed."""
+        """A file's raw bytes; those of a compressed file are compressed."""
 
 
 class SegmentWriter(Protocol):
-    """Writes the event file that is ours: the open segment."""
+    """Writes our own event file, the open segment."""
 
     def append(self, head: LedgerHead, first: int, lines: Sequence[bytes]) -> LedgerHead:
-        """Writes lines, whose first event has that number, to the open segment, or to a new one when it must not grow."""
+        """Appends lines, starting with the given event number, to the open segment, or to a new one if it must not grow."""
 
     def shrink(self, segment: str, size: int) -> None:
-        """Takes back what was appended by a change that did not come to be."""
+        """Removes what a failed change appended."""
 
     def sync(self, segment: str) -> None:
-        """Returns when what a segment holds is on disk, whoever wrote it."""
+        """Returns when a segment's content is on disk, whoever wrote it."""
 
     def close(self) -> None:
-        """Lets go of the files that are held open."""
+        """Closes the open files."""
 
 
 class Segment(Protocol):
-    """The open segment, looked at after something went wrong."""
+    """The open segment, inspected after a failure."""
 
     def is_whole(self, head: LedgerHead) -> bool:
-        """True when the file is as the head says."""
+        """True if the file matches the head."""
 
     def surplus(self, head: LedgerHead) -> list[bytes]:
-        """Whole lines behind what the ledger knows of: written by a command that was killed."""
+        """Complete lines beyond the head, written by a command that was killed."""
 
     def stamp_head(self, head: LedgerHead) -> LedgerHead:
-        """The head with when the file was last changed: it was found to be as it should be."""
+        """The head with the file's modification time, after the file was found intact."""
 
     def has_all(self, head: LedgerHead, lines: Iterable[bytes]) -> bool:
-        """True when the file has lost none of these lines."""
+        """True if the file contains all of these lines."""
 
     def cut_off(self, head: LedgerHead) -> str:
-        """Moves what is behind the head to quarantine: it was never answered, or somebody else wrote it.
+        """Moves everything beyond the head to quarantine: it was never answered, or somebody else wrote it.
 
-        Returns where it is now; empty when there is nothing behind the head.
+        Returns the new path; empty if there was nothing beyond the head.
         """
 
 
 class Installation(NamedTuple):
-    """The files that an installation is about."""
+    """The files that an installation concerns."""
 
     hooks: list[str]
-    """Those that hold our hooks now."""
+    """Files that contain our hooks now."""
     servers: list[str]
-    """Those that name our MCP server now."""
+    """Files that contain our MCP server now."""
     cleaned: list[str]
-    """Tracked ones out of which entries with the path of a machine were taken. That is to be committed."""
+    """Tracked files from which entries with machine-specific paths were removed; the user should commit them."""
     shared: list[str]
-    """Those with entries of ours that the project shares. They are to be committed."""
+    """Files with our entries that the project shares; the user should commit them."""
 
 
 class HookCheck(NamedTuple):
-    """Whether a host's hook does what it is there for, and what to do when it does not."""
+    """Whether a host's hook works, and what to do if it does not."""
 
     host: str
     ok: bool

@@ -30,25 +30,25 @@ from remand.domain.text.words import flatten, remove_invisible
 from remand.ledger.store import Transaction
 
 MAX_SECTION = 16 * 1024
-"""How many bytes the whole section takes at most."""
+"""The most bytes of the whole section."""
 MAX_GENERATIONS = 3
-"""How many tasks up it goes: what the task was split from, what that was split from, and so on."""
+"""How many levels of parent tasks are followed."""
 MAX_OWN = 3
-"""How many rejections of the task itself are shown, the newest first."""
+"""How many rejections of the task itself are shown, newest first."""
 MAX_WAITERS = 10
-"""How many tasks that wait for this one are looked at for their rejections."""
+"""How many dependent tasks are searched for their rejections."""
 MAX_RELATIVES = 20
 MAX_RELATED = 4 * 1024
-"""How many tasks that a decision led to are listed, and in how many bytes."""
+"""How many tasks created by a decision are listed, and in how many bytes."""
 MAX_ITEMS = 6
 MAX_LINES = 24
 _MOST_READ = 200
 _TITLE, _LINE, _ITEM, _TEXT = 240, 400, 400, 1200
-"""How many bytes of a text are shown. In brief, a rejection fits into the section whatever its texts are."""
+"""How many bytes of each text are shown. In brief form, a rejection always fits into the section."""
 _READ_AHEAD = 4
 _ID = 80
 _ROOM_FOR_REST = 200
-"""Room for the line that says what is left out."""
+"""Space reserved for the line that says what was omitted."""
 
 HEADING = "## Rejection context"
 INTRO = (
@@ -70,7 +70,7 @@ _COMES_FIRST = "Comes before task"
 
 
 class RelatedTask(Record, kw_only=True):
-    """A task that a decision led to, and what it came to."""
+    """A task that resulted from a decision, and its outcome."""
 
     id: str
     title: str = ""
@@ -83,26 +83,26 @@ class RejectionOrigin(Record, kw_only=True):
 
     heading: str
     title: str
-    """The other task's."""
+    """The other task's title."""
     view: RejectionView
     relatives: tuple[RelatedTask, ...] = ()
     is_brief: bool = False
 
 
 class RejectionContext(Record, kw_only=True):
-    """What other tasks of the ledger add to a task's own events."""
+    """The context from other tasks of the ledger."""
 
     origins: tuple[RejectionOrigin, ...] = ()
-    """The nearest first."""
+    """Nearest first."""
     relatives: tuple[RelatedTask, ...] = ()
-    """The tasks that the decisions about this task's own rejections led to."""
+    """The tasks that resulted from decisions on this task's own rejections."""
 
 
 # Reading the ledger.
 
 
 def read_rejection_context(view: Transaction, task: Task, events: list[Event]) -> RejectionContext:
-    """What led to the task, and what became of the tasks that it waited for or was split into."""
+    """What led to the task, and the outcome of its dependencies and subtasks."""
     own = _own_rejections(task, events)[:MAX_OWN]
     names = dict.fromkeys(name for one in own for name in _resulting_tasks(one, events))
     return RejectionContext(
@@ -112,7 +112,7 @@ def read_rejection_context(view: Transaction, task: Task, events: list[Event]) -
 
 
 def _origins(view: Transaction, task: Task, events: list[Event]) -> Iterator[RejectionOrigin]:
-    """The rejections that led to a task, then the one that led to that task, and so on."""
+    """The rejections that led to the task, then the one that led to that task, and so on."""
     seen = {task.id}
     for generation in range(MAX_GENERATIONS):
         found = list(_tasks_leading_to(view, task, events, seen))
@@ -138,7 +138,7 @@ def _origins(view: Transaction, task: Task, events: list[Event]) -> Iterator[Rej
 def _tasks_leading_to(
     view: Transaction, task: Task, events: list[Event], seen: set[str]
 ) -> Iterator[tuple[Task, list[Event], RejectionView]]:
-    """The tasks whose rejection led to this one, each with its events: what it was split from, else who waits for it."""
+    """The tasks whose rejection led to this one, with their events: its parent, or else its dependents."""
     parent = view.tasks.get(task.links.parent) if task.links.parent else None
     others = [parent] if parent is not None else []
     others += sorted(
@@ -161,9 +161,9 @@ def _tasks_leading_to(
 
 
 def _distance(other: Task, events: list[Event]) -> int:
-    """How far the task's first event is from the last one of the command that answered the other task's rejection.
+    """The distance from the task's first event to the last one of the command that answered the other's rejection.
 
-    Of several tasks that wait for one, the nearest is the one that it was created for.
+    If several tasks depend on one, it was created for the nearest.
     """
     meta, filed = events[0].meta if events else UNSTAMPED, other.rejections.last_rejection
     if filed is None or filed.answer[0] != meta.session or filed.answer[1] < meta.seq:
@@ -172,7 +172,7 @@ def _distance(other: Task, events: list[Event]) -> int:
 
 
 def _resulting_tasks(view: RejectionView, events: Iterable[Event]) -> tuple[str, ...]:
-    """The tasks that the decision about a rejection created or made the task wait for."""
+    """The tasks that a decision on a rejection created or made the task depend on."""
     if view.decision is None or view.decision.decision_type == OVERRIDE:
         return ()
     waits = (
@@ -185,7 +185,7 @@ def _resulting_tasks(view: RejectionView, events: Iterable[Event]) -> tuple[str,
 
 
 def _origin_heading(view: RejectionView, other: Task, task: Task, *, is_nearest: bool) -> str:
-    """How a task is related to the other, which was rejected; further up the task has to be named."""
+    """How the task relates to the rejected one; further up, the task must be named."""
     of, this = inline_name(other.id, _ID), inline_name(task.id, _ID)
     decision, reason = view.decision, parse_reason(view.rejection.get("reason_type"))
     if decision is None or task.id not in decision.created_tasks:
@@ -203,7 +203,7 @@ def _related_task(view: Transaction, task_id: str, *, has_outcome: bool = False)
 
 
 def _outcome_rows(task: Task, events: list[Event]) -> Iterator[str]:
-    """What a task came to: its work, what was said when it was handed in, and why it will not be done."""
+    """The outcome of a task: its work, the submission message, and why it will not be done."""
     commit = task.reviews.approved_commit or (task.submission.commit if task.submission else "")
     if commit and task.status in (Status.DONE, Status.PROVISIONAL):
         on = f" on branch {task.branch}" if task.branch else ""
@@ -229,11 +229,11 @@ def _outcome_rows(task: Task, events: list[Event]) -> Iterator[str]:
 
 
 def _own_rejections(task: Task, events: list[Event]) -> list[RejectionView]:
-    """The rejections of the task that its holder should know of, the newest first."""
+    """The rejections of the task that its holder should know, newest first."""
     holder = task.claim.agent if task.claim else ""
     useful = []
     for view in task_rejections(events):
-        # An accepted rejection is of use to all; one that was overridden only to whoever took the task over.
+        # An accepted rejection is useful to everyone; an overridden one only to whoever took over the task.
         is_passed_on = view.decision is not None and view.decision.reassign_to != view.agent
         if _is_accepted(view) or (view.agent != holder and (view.is_valid or is_passed_on)):
             useful.append(view)
@@ -255,10 +255,10 @@ def _is_accepted(view: RejectionView) -> bool:
 def context_section(
     task: Task, events: list[Event], context: RejectionContext, repository: str = "", instructions: str = ""
 ) -> str:
-    """The section of the prompt; empty when no rejection is behind the task.
+    """The section of the prompt; empty if no rejection led to the task.
 
-    `repository` is the address of the project's own repository. `instructions` stand elsewhere in the prompt: a director's
-    message that is part of them is not told twice.
+    `repository` is the URL of the project's own repository. `instructions` are part of the prompt elsewhere, so a
+    director's message among them is not repeated.
     """
     writer, own = _QuoteWriter(repository), _own_rejections(task, events)
     known = {relative.id: relative for relative in context.relatives}
@@ -297,7 +297,7 @@ def _own_entry(
     *,
     is_brief: bool = False,
 ) -> str:
-    """A rejection of the task itself. Of an invalid one nothing is shown that could pass for a fact."""
+    """A rejection of the task itself. For an invalid one, nothing is shown that could be taken for a fact."""
     heading = f"### {inline_name(view.agent, _ID)} rejected this task ({_reason_name(view)})"
     if not view.is_valid and not _is_accepted(view):
         rows = [f"{heading}: invalid", ""]
@@ -330,7 +330,7 @@ def _reason_name(view: RejectionView) -> str:
 
 
 def _decision_rows(writer: _QuoteWriter, view: RejectionView, instructions: str) -> Iterator[str]:
-    """The director's decision; an automatic one repeats in its rationale what the tasks show."""
+    """The director's decision; the rationale of an automatic one only repeats what the tasks show."""
     decision = view.decision
     if decision is None:
         yield "Decision: none is recorded."
@@ -343,7 +343,7 @@ def _decision_rows(writer: _QuoteWriter, view: RejectionView, instructions: str)
 
 
 def _record_rows(writer: _QuoteWriter, view: RejectionView, *, is_brief: bool) -> Iterator[str]:
-    """What the agent stated: in brief, why and what stood in the way."""
+    """The agent's statements; in brief form only the reason and the blocker."""
     facts = rejection_facts(view)
     yield from writer.block("Summary", value_text(view.rejection.get("reason_summary")), _LINE)
     yield from writer.block("Blocking factor", facts.blocking_factor, _ITEM)
@@ -357,13 +357,13 @@ def _record_rows(writer: _QuoteWriter, view: RejectionView, *, is_brief: bool) -
 
 
 class _QuoteWriter:
-    """Writes text of others as quoted lines, none of which can pass for a line of ours."""
+    """Writes foreign text as quoted lines, none of which can be mistaken for ours."""
 
     def __init__(self, repository: str) -> None:
         self._repository = repository
 
     def block(self, label: str, text: str, limit: int) -> list[str]:
-        """A text under its label; nothing when there is none."""
+        """A labelled text; nothing if it is empty."""
         lines = self._lines(text, limit)
         return [f"{label}:", *(f"> {line}" for line in lines)] if lines else []
 
@@ -374,7 +374,7 @@ class _QuoteWriter:
         return [f"{label}:", *rows] if rows else []
 
     def relatives(self, label: str, found: Iterable[RelatedTask]) -> list[str]:
-        """Tasks with their ids, statuses and titles, and what they came to."""
+        """Tasks with their ids, statuses, titles and outcomes."""
         every, rows, room = list(found), [], MAX_RELATED
         for shown, one in enumerate(every):
             lines = list(self._relative(one))
@@ -397,7 +397,7 @@ class _QuoteWriter:
         return [f"> - {first}", *(f">   {line}" for line in rest)]
 
     def _lines(self, text: str, limit: int) -> list[str]:
-        """The text as lines; of a long one no more is read than could be told."""
+        """The text as lines; of a long text only as much is read as can be shown."""
         unread = len(text) - _READ_AHEAD * limit
         read = text[: _READ_AHEAD * limit]
         clean = sanitise(read, self._repository, is_rendered=False, limit=limit).text
@@ -415,11 +415,10 @@ def render_prompt(
     *,
     is_for_another: bool = False,
 ) -> str:
-    """The task as text: feedback first, then the rejections behind it, what it is, where it stands, how to end it.
+    """The task as text: feedback first, then the rejections behind it, description, state, and how to finish it.
 
-    `context` is what other tasks add to the rejections behind this one. `repository` is the address of the project's own
-    repository: links into it stay in what others say. Anyone but the agent that holds the task is told who
-    holds it, and not how to submit it.
+    `context` comes from other tasks. `repository` is the URL of the project's own repository; links into it are kept in
+    foreign text. A reader other than the task's holder is told who holds it, and not how to submit it.
     """
     feedback = read_feedback(task, events, repository)
     claim, filed = task.claim, task.rejections.last_rejection
@@ -463,7 +462,7 @@ def render_prompt(
 
 
 def _gate_section(task: Task, events: list[Event]) -> str:
-    """The last verdict of the gates, as long as it blocks the task."""
+    """The last verdict of the gates while it blocks the task."""
     if task.gates.is_released or not task.gates.blocking:
         return ""
     verdicts = [
@@ -476,7 +475,7 @@ def _gate_section(task: Task, events: list[Event]) -> str:
     last, alert, found = verdicts[-1], "", open_alert(task)
     held = next((event for event in reversed(verdicts) if isinstance(event, GateHeld)), None)
     if isinstance(last, GateRejected) and found is not None:
-        # The alert stands with the rejection that led to it, and with no other.
+        # The alert belongs only to the rejection that caused it.
         is_of_last = (found.handoff_id, found.number) == (last.handoff_id, last.number)
         alert = render_alert(found.number, found.escalate_after) if is_of_last else ""
     if isinstance(last, GateRejected) and last.because and held is not None:

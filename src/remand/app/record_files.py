@@ -1,4 +1,4 @@
-"""The files beside the ledger, kept up to date: the orchestration log, open questions, and tasks that were sent back."""
+"""Keeps the files for people up to date: the orchestration log, open questions, and tasks that were sent back."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from remand.startup import lazy_pattern
 
 
 class RecordKind(StrEnum):
-    """What a file is."""
+    """The kinds of files."""
 
     LOG = "orchestration log"
     MESSAGE = "message"
@@ -40,29 +40,29 @@ class RecordKind(StrEnum):
 
 
 class RecordFolders(Protocol):
-    """The folders of the files, one for each kind."""
+    """The folders of the files, one per kind."""
 
     def put(self, kind: RecordKind, name: str, text: str, after: str = "") -> str:
-        """Makes a file say exactly this; returns a mark of how it was left.
+        """Writes a file with exactly this content and returns a mark of its state.
 
-        Given such a mark, adds to the file instead, without reading it; empty when it is not as it was left.
+        With such a mark, it appends without reading the file; returns an empty text if the file changed since.
         """
 
     def drop(self, kind: RecordKind, name: str) -> None:
-        """Takes a file away, if it is there."""
+        """Deletes a file if it exists."""
 
     def names(self, kind: RecordKind) -> set[str]:
-        """The names of the files of a kind."""
+        """The names of all files of a kind."""
 
     def stamp(self, *, seals: bool = False) -> str:
-        """Changes when a file comes or goes, whoever brings or takes it; sealed, the very next change will show."""
+        """Changes when any file is added or removed; with `seals`, even an immediate change will show."""
 
     def lock(self) -> AbstractContextManager[bool]:
-        """Lets one process at a time write them; False when another does."""
+        """Locks the files for one writing process; False if another process holds the lock."""
 
 
 def are_records_current(view: Transaction, files: RecordFolders) -> bool:
-    """True when the files are as the ledger has it, and nobody has taken one away."""
+    """True if the files match the ledger and none has been deleted."""
     return not view.outdated.every() and view.outdated.mark == files.stamp()
 
 
@@ -70,7 +70,7 @@ _FOOTER = "_Made from the ledger and never read back: what is changed here chang
 
 
 def question_page(question: questions.Question) -> str:
-    """An open question: what is asked, each option with the command that chooses it, what was tried, until when."""
+    """An open question: each option with its command, earlier attempts, and the deadline."""
     again = f", asked again {question.repeats} times" if question.repeats else ""
     seen = f"\nSeen by {single_line(question.acknowledged_by)}." if question.acknowledged_by else ""
     then = f"Without an answer it is asked again at {format_time(question.deadline)}; nothing is decided by itself."
@@ -92,15 +92,15 @@ def _option_row(question: questions.Question, option: EscalationOption) -> str:
 
 
 def answer_command(question: questions.Question, option: EscalationOption) -> str:
-    """The one command that chooses an option."""
+    """The command that chooses an option."""
     more = ' --guidance "…"' if option.key.startswith(f"{UNLOCK}:") else ""
     return f"remand inbox answer {question.escalation_id} {shlex.quote(single_line(option.key))}{more}"
 
 
 def task_page(task: Task, events: list[Event]) -> str:
-    """A task as its next agent will read it, feedback first, under how it stands.
+    """A task as its next agent will read it: its state, then feedback first.
 
-    It is made when the task changes: what other tasks have come to since is not in it.
+    It is written when the task changes; later outcomes of other tasks are not included.
     """
     locked_out = ", ".join(lockout.agent for lockout in task.active_lockouts)
     facts = (
@@ -113,7 +113,7 @@ def task_page(task: Task, events: list[Event]) -> str:
         ("asks the user", task.open_escalation.id if task.open_escalation else ""),
     )
     head = "\n".join(f"- {name}: {single_line(value)}" for name, value in facts if value)
-    # Loaded when a task was sent back: what cleans feedback takes longer to load than a stop with an alert to answer.
+    # Imported only for a returned task: the sanitiser takes longer to load than answering a stop with an alert.
     text = prompts.render_prompt(task, events)
     return f"# {task.id}: {single_line(task.title)}\n\n{head}\n\n{text}\n\n{_FOOTER}\n"
 
@@ -121,7 +121,7 @@ def task_page(task: Task, events: list[Event]) -> str:
 _RECORDED_LINE = lazy_pattern(
     rb'"event": ?"(?:review\.|lockout\.|escalation\.|task\.reassign"|gate\.alert")|"by_user": ?true'
 )
-"""What the lines of all events hold that files are made from."""
+"""Matches the lines of all events that the files are made from."""
 _PLAIN = lazy_pattern(r"[A-Za-z0-9][A-Za-z0-9-]{0,80}")
 
 
@@ -129,9 +129,9 @@ _ATTEMPTS = 20
 
 
 class RecordFileUpdater:
-    """Brings the files in step with the ledger, without its lock. Whoever is killed before that leaves a note of it.
+    """Updates the files from the ledger without holding its lock. A killed process leaves a note of the work.
 
-    One process at a time does so. The others leave it to that one, which looks again when it is done.
+    One process at a time updates them. Others leave it to that process, which checks again when it has finished.
     """
 
     def __init__(self, store: Store, files: Callable[[], RecordFolders], team: Callable[[], Team]) -> None:
@@ -141,11 +141,11 @@ class RecordFileUpdater:
 
     @cached_property
     def _files(self) -> RecordFolders:
-        """Where they lie, as the configuration has it; raises `EnvironmentFault` when that cannot be read."""
+        """Their configured folders; raises `EnvironmentFault` if the configuration is unreadable."""
         return self._find_files()
 
     def update(self) -> str:
-        """Makes again what is out of date or gone; says what stood in the way, which the next command tries again."""
+        """Rewrites outdated and missing files; returns the error if one prevents it, and the next command retries."""
         try:
             for _ in range(_ATTEMPTS):
                 with self._store.read() as view:
@@ -160,7 +160,7 @@ class RecordFileUpdater:
         return ""
 
     def _update_outdated(self) -> None:
-        """Makes files from a view of the ledger, and then notes in one short change that they are made."""
+        """Writes the files from a view of the ledger, then records in a short change that they are current."""
         with self._store.read() as view:
             notes, names = view.outdated.notes(), view.outdated.every()
             is_all = "" in names or view.outdated.mark != self._files.stamp() or not view.outdated.log_mark
@@ -189,7 +189,7 @@ class RecordFileUpdater:
             tx.outdated.mark = self._files.stamp(seals=True)
 
     def _write_log(self, lines: Mapping[str, list[LogLine]]) -> _LogUpdate:
-        """Writes every day of the log anew."""
+        """Rewrites every day of the log."""
         every = sorted((line.place, name, line) for name, own in lines.items() for line in own)
         mark = ""
         for day, rows in groupby(every, lambda row: row[0][:10]):
@@ -198,7 +198,7 @@ class RecordFileUpdater:
         return _LogUpdate([*lines], [row[2] for row in every], every[-1][0] if every else "", mark)
 
     def _continue_log(self, view: Transaction, lines: Mapping[str, list[LogLine]]) -> _LogUpdate:
-        """Appends to the log what is new of some tasks, where that is all and comes behind the rest of it."""
+        """Appends new entries of some tasks to the log, if they all come after its last line."""
         last, _, mark = view.outdated.log_mark.partition("\n")
         changed: list[str] = []
         added: list[tuple[LogLine, str]] = []
@@ -220,14 +220,14 @@ class RecordFileUpdater:
         return _LogUpdate(changed, rows, end, left or None)
 
     def _drop_pages(self, task_id: str, events: list[Event], wanted: set[tuple[RecordKind, str]]) -> None:
-        """Takes away the pages of a task that it has not any more."""
+        """Deletes the pages that a task no longer has."""
         asked = {make_escalation_id(event) for event in events if isinstance(event, EscalationOpened)}
         pages = {(RecordKind.TASK, task_id), *((RecordKind.MESSAGE, one) for one in asked)}
         for kind, name in pages - wanted:
             self._drop(kind, name)
 
     def _drop_others(self, wanted: set[tuple[RecordKind, str]]) -> None:
-        """Takes away the files that nothing in the ledger stands for."""
+        """Deletes files that match nothing in the ledger."""
         for kind in RecordKind:
             for name in self._files.names(kind):
                 if (kind, name) not in wanted:
@@ -236,7 +236,7 @@ class RecordFileUpdater:
     def _write_pages(
         self, tx: Transaction, task: Task, events: list[Event]
     ) -> Iterator[tuple[RecordKind, str]]:
-        """Writes the pages of a task; says which."""
+        """Writes the pages of a task and returns their names."""
         asked = task.open_escalation
         if asked is not None and _PLAIN.fullmatch(asked.id):
             question = questions.escalation_question(tx, self._team(), task, lambda _: events)
@@ -247,9 +247,9 @@ class RecordFileUpdater:
             yield RecordKind.TASK, task.id
 
     def _write_days(self, tx: Transaction, days: set[str]) -> dict[str, str]:
-        """Writes days of the log anew, which is rare: one begins, or events came that are older than its last line.
+        """Rewrites days of the log. This is rare: for a new day, or for events older than its last line.
 
-        Returns how the file of each was left.
+        Returns the mark of each file.
         """
         marks: dict[str, str] = {}
         for day in sorted(days):
@@ -266,15 +266,15 @@ class RecordFileUpdater:
 
 
 class _LogUpdate(NamedTuple):
-    """What became of the orchestration log."""
+    """The result of updating the orchestration log."""
 
     tasks: list[str]
-    """The tasks whose lines have changed."""
+    """The tasks whose lines changed."""
     added: list[LogLine]
     last: str
-    """Where its last line stands."""
+    """The position of its last line."""
     mark: str | None
-    """How the file of that day was left; None when days have to be written anew."""
+    """The mark of that day's file; None if days must be rewritten."""
 
 
 def _log_text(lines: Iterable[LogLine]) -> str:
@@ -282,6 +282,6 @@ def _log_text(lines: Iterable[LogLine]) -> str:
 
 
 def _recorded_tasks(tx: Transaction) -> list[str]:
-    """The tasks that files may tell of."""
+    """The tasks that may appear in the files."""
     told = (line for line in tx.events.lines() if _RECORDED_LINE.search(line))
     return sorted({event_task_id(codec.decode_stored_line(line)) for line in told} - {""})

@@ -1,4 +1,4 @@
-"""What a rejection is compared with: its evidence checked by probes, its attempts by the journal, and the tasks it names."""
+"""What a rejection is compared with: probes for its evidence, the journal for its attempts, and the tasks it names."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ _NO_PROBE = "not checked: nothing here can run such a probe"
 
 
 class EvidenceLookup:
-    """Looks rejections up in the repository and in the journal, with the probes that the policy allows."""
+    """Checks rejections against the repository and the journal, with the probes that the policy allows."""
 
     def __init__(
         self,
@@ -70,7 +70,7 @@ class EvidenceLookup:
         commands: Callable[[GatePolicy], CommandProbes],
         pages: Callable[[Sequence[str]], Pages],
     ) -> None:
-        """`sources` is given the base branch, `pages` the hosts that may be asked."""
+        """`sources` takes the base branch, `pages` the allowed hosts."""
         self._settings = settings
         self._sources = sources
         self._journal = journal
@@ -78,7 +78,7 @@ class EvidenceLookup:
         self._pages = pages
 
     def look_up(self, rejection: dict[str, Any], task: Task) -> RejectionChecks:
-        """All that can be found out about a rejection of a task by whoever holds it, or else by whom it is offered to."""
+        """All facts about a rejection of a task by its holder, or by the agent it is offered to."""
         policy = self._settings.settings().gate_policy
         holder = task.claims.offers[-1].target if task.claims.offers else ""
         if task.claim is not None:
@@ -94,14 +94,14 @@ class EvidenceLookup:
 
 
 class ProbeCommit(NamedTuple):
-    """Where a command is run, and whether that is part of the base: elsewhere the agent may have seen to it."""
+    """The commit at which a command runs, and whether it is merged: an unmerged one may have been prepared by the agent."""
 
     commit: str
     is_merged: bool
 
 
 class EvidenceChecker:
-    """Runs probes, each once, and grades what they show. What cannot be run stays as it was reported."""
+    """Runs each probe once and grades the results. Evidence that cannot be run remains as reported."""
 
     def __init__(
         self,
@@ -118,7 +118,7 @@ class EvidenceChecker:
     def check_rejection(
         self, rejection: Mapping[str, Any], task: str, task_id: str = "", agent: str = ""
     ) -> RejectionChecks:
-        """All that is known of an agent's rejection of a task, which is told by its text."""
+        """All facts about an agent's rejection of a task, given by its text."""
         names = [
             name for name in mentioned_names(TaskRejection.from_dict(rejection)) if ev.is_commit_id(name)
         ]
@@ -127,7 +127,7 @@ class EvidenceChecker:
         return RejectionChecks(self.grade_evidence(rejection.get("evidence")), known, attempts)
 
     def _is_merged(self, commit: str, task: str) -> bool:
-        """True when the commit is part of the base branch, and says or changes something the task speaks of."""
+        """True if the commit is on the base branch, and its message or changes relate to the task."""
         try:
             said = self._sources.merged_commit_text(commit) if self._sources is not None else ""
         except EnvironmentFault:
@@ -135,9 +135,9 @@ class EvidenceChecker:
         return bool(said) and are_related(task, said)
 
     def grade_evidence(self, evidence: object) -> tuple[EvidenceGrade, ...]:
-        """Grades every piece of evidence whose probe asks the repository, a command or an address.
+        """Grades every piece of evidence with a probe for the repository, a command or a URL.
 
-        The repository is asked first and has its own short time; what commands need of it is looked up before.
+        Repository probes run first within a short time limit; what commands need is looked up beforehand.
         """
         probes = ev.parse_probes(evidence)
         readers = sum(isinstance(probe, ev.CountProbe) and bool(probe.containing) for probe in probes)
@@ -170,7 +170,7 @@ class EvidenceChecker:
             return ev.grade_evidence(probe, Grade.REPORTED, f"not checked: {fault}")
 
     def _probe_commit(self, probe: ev.EvidenceProbe) -> ProbeCommit | str:
-        """The commit a command is run at, or why there is none."""
+        """The commit at which to run a command, or why there is none."""
         if not isinstance(probe, ev.CommandProbe) or self._sources is None:
             return "there is no repository"
         try:
@@ -196,7 +196,7 @@ class EvidenceChecker:
             return ev.grade_evidence(probe, Grade.REPORTED, f"not checked: {fault}")
 
     def grade_attempts(self, task_id: str, agent: str, attempted: object) -> tuple[EvidenceGrade, ...]:
-        """How each attempt fares against the journal of what the agent ran; nothing where there is no journal."""
+        """Grades each attempt against the journal of what the agent ran; empty without a journal."""
         if self._journal is None or not isinstance(attempted, list | tuple):
             return ()
         return tuple(
@@ -216,7 +216,7 @@ def _grade_attempt(index: int, borne: SupportingRun | None) -> EvidenceGrade:
 
 
 def task_grades(evidence: object, find: Callable[[str], Task | None], own: str) -> tuple[EvidenceGrade, ...]:
-    """Grades the pieces of evidence that name another task than this one, by what the ledger knows."""
+    """Grades the pieces of evidence that name other tasks, from the ledger."""
     return tuple(
         _grade_task(probe, find(probe.name), own)
         for probe in ev.parse_probes(evidence)
@@ -243,7 +243,7 @@ def _grade_task(probe: ev.TaskProbe, task: Task | None, own: str) -> EvidenceGra
 
 
 def _grade_if_merged(found: EvidenceGrade, name: str, sources: Sources) -> EvidenceGrade:
-    """What holds at a commit that is not merged proves nothing: the agent may have made it."""
+    """The state at an unmerged commit proves nothing: the agent may have made it."""
     commit = sources.commit(name)
     if found.grade != Grade.REPRODUCED or commit is None or sources.is_merged(commit.sha):
         return found
@@ -308,9 +308,9 @@ def _grade_count(probe: ev.CountProbe, sources: Sources, may_read: int) -> Evide
 
 
 def _grade_command(probe: ev.CommandProbe, standing: ProbeCommit, commands: CommandProbes) -> EvidenceGrade:
-    """Disproved by a success where a failure was stated, and the other way round.
+    """Disproved by a success where a failure was claimed, and vice versa.
 
-    A failure of another kind than the one that was stated may well be the sandbox's own, and proves nothing.
+    A failure of another kind than the claimed one may be caused by the sandbox and proves nothing.
     """
     seen = commands.run(probe.command, standing.commit)
     if seen is None:
@@ -333,7 +333,7 @@ def _grade_command(probe: ev.CommandProbe, standing: ProbeCommit, commands: Comm
 
 
 def _grade_url(probe: ev.UrlProbe, pages: Pages) -> EvidenceGrade:
-    """Disproved by an answer where an error was stated, and the other way round; one error is no other."""
+    """Disproved by a response where an error was claimed, and vice versa; one kind of error does not disprove another."""
     seen = pages.get(probe.url)
     if seen is None:
         return ev.grade_evidence(
@@ -351,7 +351,7 @@ def _grade_url(probe: ev.UrlProbe, pages: Pages) -> EvidenceGrade:
 
 
 def _contradicts(code: int | None, seen: CommandOutcome) -> bool:
-    """True when an answer cannot be what was stated: another kind of answer, or all of it without the text."""
+    """True if a result contradicts the claim: another kind of result, or complete output without the claimed text."""
     is_fine = 0 < seen.exit_status < HTTP_ERROR
     if code in (None, seen.exit_status):
         return not seen.is_cut and (is_fine or code is not None) and seen.exit_status > 0
@@ -368,7 +368,7 @@ def _grade_commit(probe: ev.CommitProbe, sources: Sources) -> EvidenceGrade:
 def describe_named_task(
     name: str, known: Task | None, task: Task, *, is_descendant: bool = False
 ) -> NamedTask | None:
-    """A task that a rejection names; None for what is no task's name, such as a decision."""
+    """A task that a rejection names; None if the name is not a task's, such as a decision's."""
     if known is None:
         return NamedTask(name=name) if ids.parse_task_id(name) or ids.is_alias(name) else None
     return NamedTask(
@@ -390,20 +390,20 @@ def describe_named_task(
 
 MAX_NAMED = 200
 MAX_PER_DAY = 300
-"""How many rejections with cause one agent may file in a day before others get its tasks."""
+"""How many valid rejections one agent may file per day before others get its tasks."""
 RECENT = 50
-"""How many of the last rejections are looked at for the same text."""
+"""How many of the latest rejections are searched for the same text."""
 MAX_TWINS = 10
-"""For how many other tasks the same may have been filed lately."""
+"""For how many other tasks the same rejection may recently have been filed."""
 SAME_SHARE = 0.8
 MAX_ACCEPTED = 3
-"""How often a task may be rejected with cause before a human has to look at it."""
+"""How often a task may be validly rejected before a human must look at it."""
 MAX_CUTS = 3
-"""How often a task may be split or reformulated before a human has to look at it."""
+"""How often a task may be split or reformulated before a human must look at it."""
 
 
 class RejectionLookup:
-    """Gathers from the ledger what a rejection is compared with."""
+    """Looks up in the ledger what a rejection is compared with."""
 
     def __init__(self, tx: Transaction, rules: Rules, fresh_task: Callable[[], str]) -> None:
         self._tx = tx
@@ -414,7 +414,7 @@ class RejectionLookup:
     def filing_facts(
         self, command: c.RejectHandoff, task: Task, now: Instant, looked_up: RejectionChecks | None
     ) -> dict[str, Any]:
-        """What a rejection is compared with, and what a decision on it will need."""
+        """The facts for a rejection and for the decision on it."""
         record = TaskRejection.from_dict(command.rejection)
         seen = looked_up or RejectionChecks()
         validation = ValidationFacts(
@@ -436,7 +436,7 @@ class RejectionLookup:
         }
 
     def _human_reason(self, task: Task, agent: str) -> str:
-        """Why the automatic director may not answer; empty when it may."""
+        """Why the automatic director must not answer; empty if it may."""
         if self._rules.policy.director != ("auto",):
             return "the policy names another director"
         if self._depth(task) >= MAX_CUTS:
@@ -450,7 +450,7 @@ class RejectionLookup:
     def _joins_and_distrust(
         self, record: TaskRejection, task: Task, agent: str, now: Instant
     ) -> tuple[tuple[str, ...], str]:
-        """Tasks that resolve the same blocker already, and why the rejection is not believed, if it is not."""
+        """Tasks that already resolve the same blocker, and the reason for distrusting the rejection, if any."""
         own = _native_traces(self._tx.traces.of_agent(agent, 2 * MAX_PER_DAY))
         if sum(one.event == FILED and _is_recent(one, now) for one in own) >= MAX_PER_DAY:
             return (), f"{agent} has rejected {MAX_PER_DAY} tasks with valid records within a day"
@@ -468,14 +468,14 @@ class RejectionLookup:
         return (), ""
 
     def _open_blockers(self, task_id: str, task: Task) -> tuple[str, ...]:
-        """What the other task waits for to have its blocker resolved, and what this one may wait for too."""
+        """What the other task still depends on to resolve its blocker, and what this one may depend on as well."""
         other = self._tx.tasks.get(task_id)
         names = other.links.waits_for if other else ()
         known = filter(None, (self._describe_task(name, task) for name in names))
         return tuple(one.task_id for one in known if may_wait_for(one))
 
     def appeal_facts(self, task: Task) -> dict[str, Any]:
-        """Whether the last rejection only lacked a part, who answered it last, and whether work came after it."""
+        """Whether the last rejection only lacked a part, who answered it last, and whether work followed it."""
         filed, answer = self._last_filing(task)
         return {
             "is_formal": isinstance(filed, HandoffRejectionInvalid) and filed.is_formal,
@@ -489,7 +489,7 @@ class RejectionLookup:
         return any(isinstance(event, TaskSubmitted | HandoffCompleted) for event in later)
 
     def answer_facts(self, command: c.AnswerRejection, task: Task) -> dict[str, Any]:
-        """The rejection that is answered, and what the answer names."""
+        """The rejection being answered, and what the answer refers to."""
         found, _ = self._last_filing(task)
         filed = found.rejection if found else {}
         record = TaskRejection.from_dict(filed)
@@ -509,14 +509,14 @@ class RejectionLookup:
         return tuple(names)
 
     def _named_tasks(self, record: TaskRejection, task: Task) -> tuple[NamedTask, ...]:
-        """What the ledger knows of the tasks that a rejection names."""
+        """The tasks that a rejection names, as the ledger knows them."""
         found = (self._describe_task(name, task) for name in mentioned_names(record)[:MAX_NAMED])
         return tuple(named for named in found if named is not None)
 
     def _last_filing(
         self, task: Task
     ) -> tuple[HandoffRejected | HandoffRejectionInvalid | None, RejectionAnswered | None]:
-        """The last rejection of the task, as its agent filed it, and the last answer to it."""
+        """The last rejection of the task as filed by its agent, and the last answer to it."""
         wanted = task.rejections.last_rejection.rejection_id if task.rejections.last_rejection else ""
         answer: RejectionAnswered | None = None
         for line in reversed(self._tx.events.of_task(task.id)) if wanted else ():
@@ -538,14 +538,14 @@ class RejectionLookup:
         return describe_named_task(name, known, task, is_descendant=is_behind)
 
     def _is_part(self, other: Task, task: Task) -> bool:
-        """True when the other was split from the task, directly or by way of others."""
+        """True if the other task is a descendant of the task."""
         return any(above.id == task.id for above in self._lineage.ancestors(other))
 
     def _depth(self, task: Task) -> int:
         return sum(1 for _ in self._lineage.ancestors(task))
 
     def _next_agent(self, task: Task, agent: str, now: Instant) -> str:
-        """Of the other members that may take the task over, the one that could take on most; then the first."""
+        """The member who may take over the task and has the most capacity; then the first."""
         lockouts = lockout_facts(self._tx, self._rules.team, task, self._lineage)
         actors = [self._rules.team.actor(member.name) for member in self._rules.team.members]
         able = [
@@ -560,12 +560,12 @@ class RejectionLookup:
 
 
 def _native_traces(traces: list[Trace]) -> list[Trace]:
-    """Those of the ledger's own events: lines of GoT tools decide nothing about its tasks."""
+    """Traces of the ledger's own events; lines of GoT tools do not affect its tasks."""
     return [one for one in traces if one.seq > 0]
 
 
 def _is_same(earlier: Trace, record: TaskRejection) -> bool:
-    """True when the blocking factor has nearly the same words, whatever the figures."""
+    """True if the blocking factors have nearly the same words, ignoring numbers."""
     factor = record.blocking_factor if isinstance(record.blocking_factor, str) else ""
     one, other = (
         frozenset(split_words(earlier.text.lower())),

@@ -1,6 +1,6 @@
-"""What is said and done at the end of every call: files are updated, overdue questions repeated, the user reminded.
+"""Work at the end of every call: updates files, repeats overdue questions, reminds the user.
 
-Loaded by the shortest commands, so it loads nothing itself.
+The shortest commands load this module, so it imports nothing itself.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class UnseenCounts:
-    """What the user is to be told of: questions and alerts they have not acknowledged, overrides, held findings."""
+    """What the user should be told: unacknowledged questions and alerts, overrides, held findings."""
 
     __slots__ = ("count", "damage", "held", "least", "overdue", "untold")
 
@@ -32,21 +32,21 @@ class UnseenCounts:
         damage: int = 0,
     ) -> None:
         self.count = count
-        """How many questions, alerts and overrides there are for the channels."""
+        """Questions, alerts and overrides for the channels."""
         self.untold = untold
-        """How many questions no channel has taken."""
+        """Questions that no channel has received."""
         self.overdue = overdue
-        """How many are to be repeated."""
+        """Questions due for a reminder."""
         self.least = least
-        """By how many channels one of them was taken at least."""
+        """The smallest number of channels that have received one of them."""
         self.held = held
-        """How many findings wait for somebody to settle them."""
+        """Findings that wait for a decision."""
         self.damage = damage
-        """How many lines or gaps of the log are missing, or were changed after they were published."""
+        """Lines or gaps of the log that are missing or were changed after publication."""
 
 
 class AfterCall:
-    """What follows a call. Whatever keeps a step from being done keeps nobody from the call's answer."""
+    """The work after a call. A failure in a step never prevents the call's answer."""
 
     def __init__(
         self,
@@ -57,7 +57,7 @@ class AfterCall:
         channel_count: Callable[[], int],
         start_delivery: Callable[[], None],
     ) -> None:
-        """Without a ledger that is open, only what is unseen is read, and notices are sent."""
+        """Without an open ledger it only reads the counts and sends notices."""
         self._files = files
         self._ledger = ledger
         self._read_unseen = read_unseen
@@ -65,7 +65,7 @@ class AfterCall:
         self._start_delivery = start_delivery
 
     def run(self) -> tuple[UnseenCounts, str]:
-        """Does what is due; returns what is unseen, and what failed first."""
+        """Does what is due; returns the counts, and the first error."""
         fault = self._files.update() if self._files else ""
         found = self._read_unseen()
         if found.overdue and self._ledger and not fault:
@@ -83,7 +83,7 @@ class AfterCall:
 
 
 def reminder(found: UnseenCounts) -> str:
-    """The line that reminds the user of what no channel told of and is in the inbox; empty when there is nothing."""
+    """The line that reminds the user of items in the inbox that no channel has delivered; empty if there are none."""
     count = found.untold + found.held
     if not count:
         return ""
@@ -92,7 +92,7 @@ def reminder(found: UnseenCounts) -> str:
 
 
 def log_warning(found: UnseenCounts) -> str:
-    """The line that warns of a log that is not whole; empty when nothing is known to be wrong."""
+    """The warning that the log is incomplete; empty if it is intact as far as known."""
     if not found.damage:
         return ""
     count = "1 finding" if found.damage == 1 else f"{found.damage} findings"
@@ -103,7 +103,7 @@ def log_warning(found: UnseenCounts) -> str:
 
 
 def key_warning(key: str) -> str:
-    """The line that tells whoever writes with a key that the base does not trust; empty when it does."""
+    """The warning that this machine's key is not trusted by the base; empty if it is."""
     if not key:
         return ""
     return (
@@ -113,7 +113,7 @@ def key_warning(key: str) -> str:
 
 
 def held_events_warning(store: Store) -> str:
-    """The line that says that events are held back for their time; empty when none is."""
+    """The warning that events are held back because of their time; empty if none is."""
     try:
         with store.read() as view:
             held = intake.held_entries(view) if view.held.earliest() else []

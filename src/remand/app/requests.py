@@ -1,4 +1,4 @@
-"""Requests to the ledger, their answers, and the rules they are decided by."""
+"""Requests to the ledger, their answers, and the rules for deciding them."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ from remand.domain.task import Task
 
 
 class Request(Record, kw_only=True):
-    """A command, who gives it, and the key under which it may be repeated."""
+    """A command, its actor, and its idempotency key."""
 
     command: Union[REQUESTS] = msgspec.field(name="ask")  # type: ignore[valid-type]  # noqa: UP007 - built from a tuple
     actor: str
     confined: bool = False
     key: str = ""
     branch: str = ""
-    """The branch checked out where it was given."""
+    """The branch that was checked out where the request was made."""
     known_by: KnownBy = KnownBy.UNSAID
-    """How it is known who gives it; empty: by their own word."""
+    """How the actor was identified; empty: by name only."""
     roles: tuple[Role, ...] | None = None
-    """Which of the actor's roles the caller's token lets it use; None: all."""
+    """The actor's roles that the caller's token allows; None: all."""
 
 
 class Acceptance(Record, kw_only=True):
-    """What followed from a command: its events (none when it was so already) and the task afterwards."""
+    """The result of a command: its events (none if nothing changed) and the task afterwards."""
 
     events: tuple[Event, ...]
     task: Task
@@ -45,7 +45,7 @@ Answer = Acceptance | Refused
 
 
 def require_answers(answers: Sequence[Answer | EnvironmentFault]) -> list[Answer]:
-    """The answers; raises the first fault that stands in the place of one."""
+    """The answers; raises the first fault among them."""
     found: list[Answer] = []
     for answer in answers:
         if isinstance(answer, EnvironmentFault):
@@ -55,44 +55,44 @@ def require_answers(answers: Sequence[Answer | EnvironmentFault]) -> list[Answer
 
 
 class Rules(msgspec.Struct, frozen=True, kw_only=True):
-    """The team and its policy, as the configuration has them now."""
+    """The team and its policy from the current configuration."""
 
     team: Team = Team()
     policy: Policy = Policy()
     gates: tuple[str, ...] | None = None
-    """The names of the gates; None when the configuration has no `[gates]` table."""
+    """The names of the gates; None if the configuration has no `[gates]` table."""
     gates_digest: str = ""
-    """Changes when the gates' rules do."""
+    """Changes with the gates' rules."""
     is_enforced: bool = True
     base: str = ""
     """The commit at the tip of the base."""
     base_branch: str = ""
     """The name of the base."""
     project: str = ""
-    """The project's id, which signatures are bound to."""
+    """The project's id, to which signatures are bound."""
     trusted: tuple[PublicKey, ...] = ()
-    """Whose signatures count besides the machine's own."""
+    """The keys trusted besides the machine's own."""
     has_keys: bool = False
-    """True when the configuration has a `[keys]` table."""
+    """True if the configuration has a `[keys]` table."""
     has_remote: bool = False
-    """True when the repository has a remote: others read what is written here."""
+    """True if the repository has a remote, so that others read what is written here."""
 
     def trust(self, own: PublicKey | None) -> Trust:
-        """Whose signatures count here: a machine always trusts its own key, wherever the base says that it ends."""
+        """The keys trusted here: a machine always trusts its own key, even if the base revokes it."""
         others = tuple(key for key in self.trusted if own is None or key.id != own.id)
         keys = (own, *others) if own else others
         return Trust(project=self.project, keys=keys, members=trust_members(self.team))
 
     def untrusted_key_id(self, own: PublicKey | None) -> str:
-        """The id of the machine's key, if the base does not trust it; empty when it does."""
+        """The id of the machine's key if the base does not trust it; otherwise empty."""
         listed = {"has_keys": self.has_keys, "has_remote": self.has_remote}
         return own.id if own and is_untrusted(own.id, self.trusted, **listed) else ""
 
 
 def actor_name(named: str, environment: Mapping[str, str]) -> str:
-    """Who acts: whoever is named, else the environment's actor, else the user.
+    """The actor: the named one, else the environment's, else the user.
 
-    Refuses another name inside an agent's environment.
+    Inside an agent's environment, any other name is refused.
     """
     own, is_confined = environment.get("REMAND_ACTOR", ""), is_agent_environment(environment)
     if is_confined:
@@ -101,7 +101,7 @@ def actor_name(named: str, environment: Mapping[str, str]) -> str:
 
 
 def is_agent_environment(environment: Mapping[str, str]) -> bool:
-    """True when an environment is that of an agent at work."""
+    """True for the environment of an agent at work."""
     return bool(environment.get("REMAND_TASK"))
 
 
@@ -112,12 +112,12 @@ _NAMES = (
     *("task_id", "handoff_id", "own_id", "agent", "branch", "commit"),
     *("depends_on", "drop_depends_on", "waits_for", "created_tasks", "aliases"),
 )
-"""The fields that tell what a command is about: they are looked up in tables that hold no NUL."""
+"""The fields that name what a command is about; the tables they are looked up in accept no NUL."""
 
 
 _NO_RECORD: dict[str, object] = {}
 _NUL = b"\\u0000"
-"""How JSON writes a NUL."""
+"""A NUL in JSON."""
 
 
 def _has_nul(named: str | Sequence[str] | None) -> bool:
@@ -125,7 +125,7 @@ def _has_nul(named: str | Sequence[str] | None) -> bool:
 
 
 def require_valid_request(request: Request) -> None:
-    """Refuses what could not be written down: half characters, too much of it, a key that is none."""
+    """Refuses what cannot be recorded: lone surrogates, overlong values, invalid keys."""
     try:
         encoded = _encode(request)
     except (UnicodeEncodeError, TypeError, OverflowError, RecursionError) as error:
@@ -138,7 +138,7 @@ def require_valid_request(request: Request) -> None:
 
 
 def is_valid_request(request: Request) -> bool:
-    """True when the request can be written down."""
+    """True if the request can be recorded."""
     try:
         require_valid_request(request)
     except Refused:

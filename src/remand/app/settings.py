@@ -1,4 +1,4 @@
-"""The configuration that holds: on the protected base branch, or in the working tree while the base has none."""
+"""The effective configuration: from the protected base branch, or from the working tree while the base has none."""
 
 from __future__ import annotations
 
@@ -17,33 +17,33 @@ from remand.domain.record import NamedTuple
 from remand.domain.task import Task
 
 DEFAULT_BASES = ("main", "master")
-"""What a base is called where nothing else says it."""
+"""The usual names of the base branch."""
 LOOK_AGAIN_SECONDS = 0.01
 WORKING_TREE = "working tree"
-"""The source of a configuration that no commit has."""
+"""The source of a configuration that is not committed."""
 
 
 class BranchReader(Protocol):
     """The branches of a repository."""
 
     def branch(self) -> str:
-        """The branch checked out where we were called; empty when there is none."""
+        """The branch checked out in the caller's worktree; empty if there is none."""
 
     def default_branch(self, usual: tuple[str, ...]) -> str:
-        """The remote's default branch, else the first of the usual ones that is there; empty when none is."""
+        """The remote's default branch, else the first existing one of the usual names; empty if there is none."""
 
     def tip(self, branch: str) -> str:
-        """The commit at the tip of a branch; empty when there is none."""
+        """The commit at the tip of a branch; empty if there is none."""
 
     def origin_tip(self, branch: str) -> str:
-        """The same of the branch that `origin` has."""
+        """The same for the branch on `origin`."""
 
     def file(self, commit: str, path: str) -> bytes | None:
-        """A file's content at a commit; None when it is not there."""
+        """A file's content at a commit; None if it does not exist."""
 
 
 class RemoteReader(Protocol):
-    """Where a repository fetches from."""
+    """The remotes of a repository."""
 
     def remotes(self) -> tuple[str, ...]:
         """Their names."""
@@ -52,18 +52,18 @@ class RemoteReader(Protocol):
         """True when there is one."""
 
     def has_fetched(self) -> bool:
-        """True when something here came from another repository."""
+        """True if anything here was fetched from another repository."""
 
     def commit(self, name: str) -> Commit | None:
-        """The commit behind a name; None when there is none."""
+        """The commit for a name; None if there is none."""
 
 
 class WrittenSettings(NamedTuple):
-    """The configuration that holds, as it is written."""
+    """The text of the effective configuration."""
 
     text: str
     branch: str
-    """The branch that has it; empty when it stands in the working tree alone, or nowhere."""
+    """The branch that contains it; empty if it is only in the working tree, or missing."""
     commit: str
 
 
@@ -72,7 +72,7 @@ class SettingsRepository(BranchReader, RemoteReader, Protocol):
 
 
 class SettingsSource:
-    """Reads the configuration again whenever the base branch or the working file has moved."""
+    """Rereads the configuration whenever the base branch or the file in the working tree changes."""
 
     def __init__(self, repository: SettingsRepository, root: str, common_dir: str) -> None:
         self._repository = repository
@@ -91,7 +91,7 @@ class SettingsSource:
         return self._rules
 
     def written_settings(self) -> WrittenSettings:
-        """The file that `settings` were read from."""
+        """The file from which `settings` were read."""
         source = self.settings().source
         if source in ("", WORKING_TREE):
             return WrittenSettings(self._working_text() if source else "", "", "")
@@ -100,7 +100,7 @@ class SettingsSource:
         return WrittenSettings(_decode_config(content), source, commit)
 
     def has_base_moved(self, task: Task) -> bool:
-        """True when the base is at another commit than when a task was claimed; raises when it is gone."""
+        """True if the base has moved since a task was claimed; raises if the base is gone."""
         before, now = task.claim.base if task.claim is not None else "", self.rules().base
         if before in ("", now):
             return False
@@ -111,7 +111,7 @@ class SettingsSource:
         return True
 
     def settings(self) -> config.Settings:
-        """The configuration as it is now."""
+        """The current configuration."""
         now = time.monotonic()
         if now - self._looked < LOOK_AGAIN_SECONDS:
             return self._settings
@@ -130,7 +130,7 @@ class SettingsSource:
         return self._settings
 
     def run_seconds(self) -> float:
-        """How long a run of an agent may take."""
+        """The time limit of an agent's run."""
         return self.settings().run.seconds
 
     def _watch(self, base: str) -> tuple[str, ...]:
@@ -152,10 +152,10 @@ class SettingsSource:
         return settings
 
     def _require_base(self, default: str) -> None:
-        """Raises where the base is elsewhere: a clone without it holds the rules of a change at most.
+        """Raises if the base is not in this clone, which then has at most the rules of a change.
 
-        Whatever is checked out there would be measured by its own rules. A repository that has no remote, or no
-        commit yet, is its own beginning; so is one on a branch of its own that never had anything from its remote.
+        Otherwise the checked-out change would be measured by its own rules. A repository without a remote or without
+        commits is its own base, and so is one on a branch that never received anything from its remote.
         """
         remotes = self._repository.remotes()
         if not remotes or self._repository.commit("HEAD") is None:
@@ -173,13 +173,13 @@ class SettingsSource:
         return self.at_commit(self.tip(branch), branch)
 
     def tip(self, branch: str = "") -> str:
-        """The commit at the tip of a branch, by default of the base; empty when there is none."""
+        """The tip of a branch, by default of the base; empty if there is none."""
         branch = branch or self.base_branch()
         protected = self.protected_tip(branch)
         return protected or self._repository.tip(branch) or self._repository.origin_tip(branch)
 
     def base_ref(self) -> tuple[str, str]:
-        """Which branch of that name is the base, here or of the remote, and its tip; empty when there is none."""
+        """The base's ref (local or of the remote) and its tip; empty if there is none."""
         branch = self.base_branch()
         protected = self.protected_tip(branch)
         if protected:
@@ -188,9 +188,9 @@ class SettingsSource:
         return (branch, own) if own else (f"origin/{branch}", self._repository.origin_tip(branch))
 
     def protected_tip(self, branch: str = "") -> str:
-        """The tip of the remote's own branch, which outranks the local one once it has a configuration.
+        """The tip of the remote's branch, which takes precedence over the local one once it has a configuration.
 
-        Whoever works here can commit to a local branch; to the remote's only those whom the forge lets.
+        Anybody working here can commit to a local branch; only those whom the forge permits can push to the remote's.
         """
         tip = self._repository.origin_tip(branch or self.base_branch())
         if tip and tip not in self._has_file:
@@ -198,17 +198,17 @@ class SettingsSource:
         return tip if tip and self._has_file[tip] else ""
 
     def at_commit(self, commit: str, source: str = "") -> config.Settings | None:
-        """The configuration as a commit has it; None when it has none."""
+        """The configuration at a commit; None if it has none."""
         content = self._repository.file(commit, config.NAME) if commit else None
         return None if content is None else config.parse(_decode_config(content), source=source or commit)
 
     def base_at(self, commit: str) -> str:
-        """The base that the configuration of a commit names, else the usual one."""
+        """The base named in the configuration at a commit, else the usual one."""
         settings = self.at_commit(commit)
         return (settings.base if settings else "") or DEFAULT_BASES[0]
 
     def is_same(self, commit: str, other: str) -> bool:
-        """True when two commits have the very same configuration."""
+        """True if two commits have an identical configuration."""
         one = self._repository.file(commit, config.NAME)
         return one is not None and one == self._repository.file(other, config.NAME)
 
@@ -224,7 +224,7 @@ class SettingsSource:
         return self._at(settings.base) or settings
 
     def _read_working_tree(self) -> config.Settings:
-        """The main worktree's own configuration, without a source when there is none."""
+        """The configuration in the main worktree; without a source if there is none."""
         try:
             return config.parse(self._working_text(), source=WORKING_TREE)
         except FileNotFoundError:
@@ -235,16 +235,16 @@ class SettingsSource:
             return _decode_config(file.read())
 
     def base_branch(self) -> str:
-        """The name of the base branch: the configuration's, else the usual one."""
+        """The name of the base branch: the configured one, else the usual one."""
         return self.settings().base or self.usual_base()
 
     def usual_base(self) -> str:
-        """The base where no configuration names one: the remote's default branch, else main, master, or the current."""
+        """The base if none is configured: the remote's default branch, else main, master, or the current branch."""
         return self._repository.default_branch(DEFAULT_BASES) or self._repository.branch()
 
 
 def _rules_of(settings: config.Settings, tip: str = "", base: str = "", *, has_remote: bool = False) -> Rules:
-    """What the ledger decides by, out of a configuration."""
+    """The rules that follow from a configuration."""
     return Rules(
         team=settings.as_team(),
         policy=settings.policy,

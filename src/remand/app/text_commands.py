@@ -1,4 +1,4 @@
-"""Commands and questions in plain English, carried out as their author."""
+"""Commands and questions in plain English, carried out in the speaker's name."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ from remand.ledger.store import Store, Transaction
 
 
 class NamedTasks:
-    """Finds tasks by what people call them."""
+    """Finds tasks by the names that people use."""
 
     def __init__(self, view: Transaction) -> None:
         self._view = view
 
     def find(self, reference: TaskReference) -> tuple[TaskName, ...]:
-        """Every task that a reference may mean."""
+        """All tasks that a reference may mean."""
         return tuple(map(task_name, self._find_tasks(reference)))
 
     def _find_tasks(self, reference: TaskReference) -> tuple[Task, ...]:
@@ -69,7 +69,7 @@ class NamedTasks:
         return (task,) if task else ()
 
     def _by_issue_number(self, number: str) -> tuple[Task, ...]:
-        """By an issue's number; where none is plain, by those of any repository."""
+        """Tasks by issue number; if the number alone matches none, in any repository."""
         ending = f"#{int(number)}"
         return self._by_name(ending) or tuple(
             task
@@ -102,7 +102,7 @@ def task_name(task: Task) -> TaskName:
 
 
 def vocabulary(view: Transaction, team: Team, speaker: Actor) -> Vocabulary:
-    """Who and what may be named. Without a team these are the user and everyone who ever had to do with a task."""
+    """The people and things that may be named. Without a team: the user and everyone involved in a task."""
     members = team.members or tuple(_known_people(view))
     return Vocabulary(members, NamedTasks(view), speaker.name)
 
@@ -124,16 +124,16 @@ MAX_REASON = 500
 
 
 class TextCommandResult(Record, kw_only=True, omit_defaults=False):
-    """What was made of something said."""
+    """The result of a text command."""
 
     understood: str = ""
-    """The request in other words; empty when there was none."""
+    """The request in other words; empty if it was not understood."""
     done: str
-    """What came of it, or the answer, or why nothing did."""
+    """The result, the answer, or why nothing was done."""
     refused: str = ""
-    """The code of the refusal; empty when it was done or answered."""
+    """The refusal code; empty if it was carried out or answered."""
     choices: tuple[str, ...] = ()
-    """The commands it may have meant."""
+    """The commands that it may have meant."""
     task_id: str = ""
     status: str = ""
     lockouts: tuple[LockoutRow, ...] = ()
@@ -141,7 +141,7 @@ class TextCommandResult(Record, kw_only=True, omit_defaults=False):
 
 
 class TextCommands:
-    """Listens to one speaker. What the speaker may do is for the rules to say, and their refusal is passed on."""
+    """Interprets one speaker's texts. The rules decide what the speaker may do; their refusal is passed on."""
 
     def __init__(self, store: Store, team: Team, speaker: Actor, ask: Callable[[c.Command], Answer]) -> None:
         self._store = store
@@ -150,7 +150,7 @@ class TextCommands:
         self._ask = ask
 
     def run(self, text: str) -> TextCommandResult:
-        """What comes of something said."""
+        """Carries out a text and returns the result."""
         with self._store.read() as view:
             understood = interpret_text(text, vocabulary(view, self._team, self._speaker))
             if isinstance(understood, p.TextRequest):
@@ -166,7 +166,7 @@ class TextCommands:
                 return self._carry_out(understood, text)
 
     def _ask_back(self, unsure: p.UnclearRequest) -> TextCommandResult:
-        """A question. Nobody is shown commands that are the user's alone but the user."""
+        """A question back. Commands reserved to the user are shown only to the user."""
         is_user = self._speaker.has(Role.USER) and not self._speaker.confined
         requests = [
             request for request in unsure.requests if is_user or not isinstance(request, p.USER_ONLY_REQUESTS)
