@@ -1,4 +1,4 @@
-"""Recent events in a few words each, as people read them while they happen."""
+"""Recent events in a few words each, for people who follow them live."""
 
 from __future__ import annotations
 
@@ -39,24 +39,24 @@ MAX_READ = 200
 QUIET_EVENTS = frozenset(
     {tasks.LeaseRenewed, reviews.FeedbackFetched, reviews.EscalationNotified, work.ActIntended, TaskArchived}
 )
-"""Kinds of events that say nothing new."""
+"""Events that are not worth showing."""
 REJECTION_EVENTS = (tasks.HandoffRejected, tasks.HandoffRejectionInvalid, tasks.RejectionAnswered)
-"""Kinds of events whose words say more than their fields in a row."""
+"""Events with a text of their own, as a list of their fields would say less."""
 
 
 class ActivityEntry(Record, kw_only=True, omit_defaults=False):
-    """One thing that has happened, ready to be read."""
+    """One event, ready for display."""
 
     at: Instant
     event: str
     """The event's name."""
     task_id: str = ""
     label: str = ""
-    """What people call the task."""
+    """The task's label."""
     actor: str = ""
     text: str
     is_unconfirmed: bool = False
-    """It has no effect here: nobody who is trusted has signed it."""
+    """Whether it has no effect, as no trusted key signed it."""
 
 
 _TEMPLATES: dict[type[Event], str] = {
@@ -123,11 +123,11 @@ _TEMPLATES: dict[type[Event], str] = {
     work.ActFailed: "on the forge: {0.act}, failed: {0.why}",
     Unknown: "{0.kind}, which this version does not know",
 }
-"""The text of most events; their reason is added where they have one."""
+"""The text of most events; a reason is appended if there is one."""
 
 
 def _longer_text(event: Event) -> str | None:  # noqa: C901, PLR0912 - one case for each kind of event
-    """The text of an event that no template can tell; None for the others."""
+    """The text of an event that needs more than a template; None for others."""
     match event:
         case tasks.EdgeCreated() | tasks.EdgeDeleted():
             verb = "waits" if isinstance(event, tasks.EdgeCreated) else "no longer waits"
@@ -196,7 +196,7 @@ def event_words(event: Event) -> str:
 
 
 def event_text(event: Event) -> str:
-    """An event in a few words, on one line and with nothing hidden in it."""
+    """An event in a few words on one line, without invisible characters."""
     return single_line(event_words(event), MAX_WORDS)
 
 
@@ -219,18 +219,18 @@ def activity_entry(event: Event, label: str = "", *, is_unconfirmed: bool = Fals
 
 
 def latest_activity(view: Transaction, most: int) -> tuple[ActivityEntry, ...]:
-    """What has happened last, the newest first, without what says nothing new."""
+    """The latest events, newest first, without quiet ones."""
     return _activity_entries(view, recent_events(view, MAX_READ)[:most])
 
 
 def recent_events(view: Transaction, most: int) -> list[tuple[Event, bytes]]:
-    """So many of the latest events with their lines, the newest first, without what says nothing new."""
+    """The latest events with their lines, newest first, without quiet ones."""
     found = _read_events(view.event_rows.tail(most))[-most:]
     return [pair for pair in reversed(found) if type(pair[0]) not in QUIET_EVENTS]
 
 
 class ActivityFollower:
-    """Tells what has happened since it was last asked."""
+    """Reports the events since the last call."""
 
     def __init__(self, recent: int = 0) -> None:
         self._recent = recent
@@ -239,7 +239,7 @@ class ActivityFollower:
         self._seq = 0
 
     def news(self, view: Transaction) -> tuple[ActivityEntry, ...]:
-        """What is new, in its order; the first time, as much of what has happened last as was asked for."""
+        """New events in order; on the first call, as many past ones as requested."""
         is_first = self._others is None
         fresh = [*self._of_this_ledger(view), *self._of_others(view)]
         if is_first:
@@ -248,7 +248,7 @@ class ActivityFollower:
         return _activity_entries(view, sorted(told, key=lambda pair: order_key(pair[0])))
 
     def _of_this_ledger(self, view: Transaction) -> list[_EventLine]:
-        """Every event that the ledger's own session has gained."""
+        """The new events of the ledger's own session."""
         head, session, seq = view.head, self._session, self._seq
         self._session, self._seq = head.session, head.seq
         if head.session != session or head.seq <= seq:
@@ -256,7 +256,7 @@ class ActivityFollower:
         return _read_events(view.events.lines(session, seq + 1))
 
     def _of_others(self, view: Transaction) -> list[_EventLine]:
-        """What files of others have brought, of very much the latest."""
+        """The new events from others' files; of very many only the latest."""
         found = [
             pair
             for pair in _read_events(view.event_rows.tail(MAX_READ))
@@ -290,7 +290,7 @@ def _task_label(view: Transaction, event: Event) -> str:
 
 
 def unconfirmed_lines(view: Transaction, pairs: Iterable[_EventLine]) -> set[bytes]:
-    """The lines of events that have no effect here: nobody who is trusted signed them. Each session is asked about once."""
+    """The lines of events without effect, as no trusted key signed them. Each session is looked up once."""
     numbers: dict[str, list[int]] = defaultdict(list)
     found: set[bytes] = set()
     for event, line in pairs:

@@ -1,4 +1,4 @@
-"""A task's rejections by agents, each with what was found, advised and decided; and its lockouts. Both read from its events."""
+"""Rejections of a task by agents, with findings, advice and decisions; and its lockouts. All read from its events."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class RejectionView(Record, kw_only=True, omit_defaults=False):
     at: str
     is_valid: bool
     is_imported: bool = False
-    """A GoT tool wrote it: nobody here has judged it, and nobody answers it here."""
+    """Whether a GoT tool wrote it: it was not judged here and cannot be answered here."""
     rejection: dict[str, Any]
     score: float = 0.0
     issues: tuple[Issue, ...] = ()
@@ -44,14 +44,14 @@ class RejectionView(Record, kw_only=True, omit_defaults=False):
     attempts: tuple[EvidenceGrade, ...] = ()
     opinion: str = ""
     appeal: str = ""
-    """Why the agent asks a director to decide, after the rules overrode it."""
+    """Why the agent appeals to a director after the rules overrode it."""
     decision: tasks.Decision | None = None
     decided_by: str = ""
     decided_at: str = ""
 
 
 def task_rejections(events: list[Event]) -> list[RejectionView]:
-    """Every rejection of a task in its order, each with the answer that counts: the first that is no override."""
+    """All rejections of a task in order, each with its effective answer: the first that is not an override."""
     found: dict[str, RejectionView] = {}
     for event in events:
         match event:
@@ -77,9 +77,9 @@ def task_rejections(events: list[Event]) -> list[RejectionView]:
 
 
 def imported_rejections(events: list[Event]) -> list[RejectionView]:
-    """Every rejection that a GoT tool wrote down, each with the answer to the last one of its handoff.
+    """All rejections written by GoT tools, each with the answer to the last one of its handoff.
 
-    They are shown and never acted upon: `rejections` leaves them out.
+    They are only displayed; `task_rejections` excludes them.
     """
     found: dict[str, RejectionView] = {}
     last: dict[str, str] = {}
@@ -101,7 +101,7 @@ def imported_rejections(events: list[Event]) -> list[RejectionView]:
 
 
 def rejection_of_handoff(events: list[Event], handoff_id: str) -> RejectionView | None:
-    """The last rejection of a handoff; an imported one only where the handoff is imported, too."""
+    """The last rejection of a handoff; an imported one only if the handoff is imported as well."""
     is_native = any(
         isinstance(event, tasks.HandoffInitiated | tasks.TaskClaimed)
         and event.handoff_id == handoff_id
@@ -122,14 +122,14 @@ def _with_decision(view: RejectionView, event: tasks.RejectionAnswered) -> Rejec
 
 
 def _is_open(view: RejectionView | None) -> bool:
-    """True when a rejection may be answered: it was not yet, or overridden so far."""
+    """True if a rejection may be answered: it is unanswered, or was overridden."""
     return view is not None and (view.decision is None or view.decision.decision_type == "OVERRIDE")
 
 
 def _rejection_view(event: tasks.HandoffRejected | tasks.HandoffRejectionInvalid) -> RejectionView:
     issues: tuple[Issue, ...] = ()
     if isinstance(event, tasks.HandoffRejectionInvalid):
-        # Of an imported rejection the issues are known as they were written, without codes.
+        # The issues of an imported rejection are plain texts without codes.
         issues = event.issues or tuple(
             Issue(code="imported", field="", message=message) for message in event.validation_issues
         )
@@ -150,12 +150,12 @@ def _rejection_view(event: tasks.HandoffRejected | tasks.HandoffRejectionInvalid
 
 
 class CheckedAttempt(Record, kw_only=True, omit_defaults=False):
-    """An attempt as the agent tells it, and how far it was checked."""
+    """An attempt as stated by the agent, and the result of checking it."""
 
     text: str
     grade: str
     detail: str = ""
-    """What the check showed."""
+    """What the check found."""
 
 
 class CheckedEvidence(Record, kw_only=True, omit_defaults=False):
@@ -167,13 +167,13 @@ class CheckedEvidence(Record, kw_only=True, omit_defaults=False):
 
     @property
     def text(self) -> str:
-        """The piece in words: its type and data, and where it is from."""
+        """The evidence in words: its type, data and source."""
         stated = ": ".join(part for part in (self.type, value_text(self.data)) if part)
         return f"{stated} ({self.source})" if self.source else stated
 
 
 class ProposedTask(Record, kw_only=True, omit_defaults=False):
-    """A task that the agent proposes instead, in words."""
+    """A task that the agent proposes instead."""
 
     title: str
     scope: str
@@ -182,7 +182,7 @@ class ProposedTask(Record, kw_only=True, omit_defaults=False):
 
 
 class RejectionFacts(Record, kw_only=True, omit_defaults=False):
-    """What a director decides from: the record of a rejection, whole, with what was checked of it."""
+    """What a director decides from: the whole record of a rejection, with the results of the checks."""
 
     blocking_factor: str = ""
     attempts: tuple[CheckedAttempt, ...] = ()
@@ -195,7 +195,7 @@ class RejectionFacts(Record, kw_only=True, omit_defaults=False):
 
 
 def rejection_facts(view: RejectionView) -> RejectionFacts:
-    """The facts of a rejection. Its record may hold anything: it is another's, and invalid ones are kept, too."""
+    """The facts of a rejection. Its record may contain anything, as invalid ones are kept, too."""
     record = rejection_records.TaskRejection.from_dict(view.rejection)
     return RejectionFacts(
         blocking_factor=value_text(record.blocking_factor),
@@ -221,7 +221,7 @@ def rejection_facts(view: RejectionView) -> RejectionFacts:
 
 
 def value_text(value: Any) -> str:
-    """A value of a record as text, whole: `key: value` for a flat mapping, JSON for what is nested."""
+    """A value of a record as text: `key: value` for a flat mapping, JSON for nested ones."""
     if value is None or isinstance(value, str):
         return (value or "").strip()
     if isinstance(value, float) and value.is_integer():
@@ -234,7 +234,7 @@ def value_text(value: Any) -> str:
 def _with_grades(
     listed: list[Any], graded: tuple[EvidenceGrade, ...]
 ) -> Iterator[tuple[Any, dict[str, str]]]:
-    """Each part of a record, and how far it was checked; what nobody checked is reported."""
+    """Each part of a record with the result of its check; unchecked parts count as reported."""
     grades = {grade.index: grade for grade in graded}
     for place, item in enumerate(listed):
         found = grades.get(place)
@@ -253,12 +253,12 @@ def _proposed_task(item: Any) -> ProposedTask:
 
 
 def _as_list(value: Any) -> list[Any]:
-    """The items of a list; whatever else was given is a list of one."""
+    """The items of a list; any other value becomes a list of one."""
     return value if isinstance(value, list) else [] if value in (None, "") else [value]
 
 
 def director_brief(task: Task | None, events: Sequence[Event], handoff_id: str) -> dict[str, Any]:
-    """What a director reads: the task, the last rejection of a handoff with its grades, and the earlier ones."""
+    """A director's input: the task, the last rejection of a handoff with its grades, and earlier ones."""
     found = task_rejections(list(events))
     latest = [view for view in found if view.handoff_id == handoff_id][-1:]
     return {
@@ -271,7 +271,7 @@ def director_brief(task: Task | None, events: Sequence[Event], handoff_id: str) 
 
 
 class LockoutRow(Record, kw_only=True, omit_defaults=False):
-    """A lockout that holds."""
+    """An active lockout."""
 
     task_id: str
     agent: str
@@ -279,11 +279,11 @@ class LockoutRow(Record, kw_only=True, omit_defaults=False):
     reason: str
     since: Instant
     label: str
-    """What people call the task."""
+    """The task's label."""
 
 
 class LockoutExplanation(Record, kw_only=True, omit_defaults=False):
-    """How it stands between an agent and a task, in one sentence or two."""
+    """The relation of an agent to a task, in one or two sentences."""
 
     task_id: str
     agent: str
@@ -292,7 +292,7 @@ class LockoutExplanation(Record, kw_only=True, omit_defaults=False):
 
 
 def active_lockouts(view: Transaction, task_id: str = "", agent: str = "") -> list[LockoutRow]:
-    """Every lockout that holds, the oldest first; with a task or an agent, only its own."""
+    """All active lockouts, oldest first, optionally of one task or agent."""
     one = view.tasks.get(task_id) if task_id else None
     tasks = [one] if one else [] if task_id else view.tasks.every()
     rows = [
@@ -314,7 +314,7 @@ def active_lockouts(view: Transaction, task_id: str = "", agent: str = "") -> li
 def explain_lockouts(
     view: Transaction, team: Team, agent: str, task_id: str = ""
 ) -> list[LockoutExplanation]:
-    """Why an agent may not work on a task, or on each task that it is locked out of, whatever it was called then."""
+    """Why an agent may not work on a task, or on each task it is locked out of, under any of its names."""
     own = People(view, team).recorded_name(agent)
     rows = () if task_id else active_lockouts(view)
     names = [task_id] if task_id else [row.task_id for row in rows if team.actor(row.agent).name == own]
@@ -341,7 +341,7 @@ def _explain_lockout(view: Transaction, task: Task, team: Team, name: str) -> Lo
 
 
 def lockout_reason(task: Task, events: Sequence[Event], agent: str) -> str:
-    """Why an agent is locked out of a task, or that it is not, and since when or through whom."""
+    """Why an agent is or is not locked out of a task, since when, and through whom."""
     lockout = next((one for one in task.active_lockouts if one.agent == agent), None)
     if lockout is None:
         return _not_locked_out_text(task, events, agent)
@@ -360,7 +360,7 @@ def lockout_reason(task: Task, events: Sequence[Event], agent: str) -> str:
 
 
 def rejection_reasons(task: Task, events: Sequence[Event]) -> str:
-    """Why the work on a task was rejected: its rejections that stand, one a line."""
+    """Why the work on a task was rejected: its standing rejections, one per line."""
     standing = {
         review.id
         for review_round in task.reviews.rounds
@@ -399,7 +399,7 @@ def _sentence(text: str) -> str:
 
 
 def _not_locked_out_text(task: Task, events: Sequence[Event], agent: str) -> str:
-    """That an agent is not locked out, what ended its lockout if it had one, and who works on the task instead."""
+    """Says that an agent is not locked out, what ended an earlier lockout, and who works on the task instead."""
     rows = [f"{agent} is not locked out for {task.label}."]
     cleared = [event for event in events if isinstance(event, LockoutCleared) and event.agent == agent]
     if task.status == Status.DONE:

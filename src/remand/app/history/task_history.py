@@ -1,4 +1,4 @@
-"""A task's history, read from its events: handoffs, questions, reviews, what awaits review, and its story in sentences."""
+"""A task's history from its events: handoffs, questions, reviews, pending submissions, and its timeline in sentences."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ class HandoffView(Record, kw_only=True):
     completed_at: str = ""
     ended_at: str = ""
     override_message: str = ""
-    """What the director told the agent, as long as it holds the handoff on that override."""
+    """The director's message to the agent, while it holds the handoff after that override."""
     reassigned_to: str = ""
-    """Whom an override passed the task to: the handoff is no longer its agent's."""
+    """The agent that an override gave the task to; the handoff no longer belongs to its agent."""
     result: dict[str, Any] = msgspec.field(default_factory=dict)
 
 
@@ -58,7 +58,7 @@ OPEN = ("initiated", "accepted", "overridden")
 
 
 def task_handoffs(events: list[Event]) -> list[HandoffView]:
-    """Every handoff of a task, those that lost a merge marked as conflicts, those left open closed with the task."""
+    """All handoffs of a task; those that lost a merge are marked as conflicts, and open ones end with the task."""
     found: dict[str, HandoffView] = {}
     imported = _LegacyHandoffs()
     task: Task | None = None
@@ -73,21 +73,21 @@ def task_handoffs(events: list[Event]) -> list[HandoffView]:
     filed = task.rejections.last_rejection if task else None
     if filed is not None and filed.decision == "OVERRIDE" and filed.handoff_id in found:
         view = found[filed.handoff_id]
-        # Once the handoff was taken up anew or has ended, the director's message is history.
+        # Once the handoff was resumed or has ended, the director's message is history.
         if view.status in ("initiated", "overridden"):
             found[filed.handoff_id] = msgspec.structs.replace(view, override_message=filed.message)
     return list(found.values())
 
 
 class _LegacyHandoffs:
-    """Which lines of GoT tools may tell of a task's handoffs: never of those that the ledger's own events made."""
+    """The lines of GoT tools that count for a task's handoffs: never for those that the ledger's own events created."""
 
     def __init__(self) -> None:
         self._native: set[str] = set()
         self._rejected: set[str] = set()
 
     def belongs_to_history(self, event: Event, task: Task | None, found: dict[str, HandoffView]) -> bool:
-        """True when an event counts; what GoT tools told of a handoff gives way to its native beginning."""
+        """True if an event counts; a GoT tool's account of a handoff gives way to the native events."""
         name = getattr(event, "handoff_id", "")
         if not event.is_legacy:
             if isinstance(event, tasks.HandoffInitiated | tasks.TaskClaimed) and name not in self._native:
@@ -159,9 +159,7 @@ def _apply_rejection(
     event: tasks.HandoffRejected | tasks.HandoffRejectionInvalid,
     has_lost: bool,
 ) -> None:
-    """Notes a rejection. An imported one may be all that tells of its handoff or of its agent; an invalid one left the
-    handoff as it was.
-    """
+    """Applies a rejection. An imported one may be all that is known of its handoff or agent; an invalid one changes nothing."""
     known = found.get(event.handoff_id)
     if event.is_legacy and known is None:
         found[event.handoff_id] = HandoffView(
@@ -174,14 +172,14 @@ def _apply_rejection(
 
 
 def _apply_answer(found: dict[str, HandoffView], event: tasks.RejectionAnswered, has_lost: bool) -> None:
-    """Notes the answer to a rejection, and whether it passed the task on to another agent."""
+    """Applies the answer to a rejection, and whether it gave the task to another agent."""
     known, decision = found.get(event.handoff_id), event.decision
     if known is None:
         return
     if decision.decision_type != "OVERRIDE":
         _change_handoff(found, event.handoff_id, has_lost, status="rejection_accepted", ended_at=event.ts)
         return
-    # The message of a native override is taken from the task: it stands no longer than the override does.
+    # The message of a native override comes from the task: it is valid only as long as the override.
     text, other = decision.override_message if event.is_legacy else "", decision.reassign_to
     if other in ("", known.agent):
         _change_handoff(found, event.handoff_id, has_lost, status="overridden", override_message=text)
@@ -203,7 +201,7 @@ def _change_handoff(found: dict[str, HandoffView], handoff_id: str, has_lost: bo
 
 
 def _close_open_handoffs(found: dict[str, HandoffView], task: Task, event: Event) -> None:
-    """Open handoffs close with their task, or when its claim was ended from outside."""
+    """Closes open handoffs with their task, or when its claim is ended from outside."""
     if task.is_legacy:
         return
     offered = {offer.handoff_id for offer in task.claims.offers}
@@ -213,7 +211,7 @@ def _close_open_handoffs(found: dict[str, HandoffView], task: Task, event: Event
 
 
 class QuestionView(Record, kw_only=True, omit_defaults=False):
-    """A question to the user, with what became of it."""
+    """A question to the user and its outcome."""
 
     escalation_id: str
     kind: str
@@ -221,7 +219,7 @@ class QuestionView(Record, kw_only=True, omit_defaults=False):
     since: str
     deadline: str
     status: str = "open"
-    """`answered`, or `closed` when the task went on in another way."""
+    """`answered`, or `closed` if the task continued in another way."""
     repeats: int = 0
     acknowledged_by: str | None = None
     option: str | None = None
@@ -231,7 +229,7 @@ class QuestionView(Record, kw_only=True, omit_defaults=False):
 
 
 def task_questions(task: Task, events: list[Event]) -> list[QuestionView]:
-    """Every question a task has put to the user, in its order."""
+    """All questions of a task to the user, in order."""
     found: dict[str, QuestionView] = {}
     guidance: dict[str, str] = {}
     for event in events:
@@ -260,7 +258,7 @@ def task_questions(task: Task, events: list[Event]) -> list[QuestionView]:
 
 
 def _question_changes(known: QuestionView, event: Event, guidance: dict[str, str]) -> dict[str, Any]:
-    """What an event changes about the question it names. The guidance of an unlock is in the unlock's own event."""
+    """An event's changes to the question it names. The guidance of an unlock is in the unlock's own event."""
     match event:
         case reviews.EscalationAnswered():
             return {
@@ -289,7 +287,7 @@ _REVIEWS = (
 
 
 def task_reviews(task: Task, events: list[Event]) -> list[dict[str, Any]]:
-    """The reviews of a task as plain rows; a rejection with its id, and whether it was taken back."""
+    """The reviews of a task as plain rows; rejections with their id and whether they were retracted."""
     is_retracted = {
         review.id: review.is_retracted
         for review_round in task.reviews.rounds
@@ -304,14 +302,14 @@ def task_reviews(task: Task, events: list[Event]) -> list[dict[str, Any]]:
 
 
 class UncountedReview(Record, kw_only=True, omit_defaults=False):
-    """A review on the forge that was seen and does not count."""
+    """A review on the forge that does not count."""
 
     task_id: str
     reviewer: str
     why: str
     commit: str
     source: str
-    """The forge, and the review's id there."""
+    """The forge and its id of the review."""
     at: str
     """When it was seen."""
 
@@ -335,7 +333,7 @@ def uncounted_review(event: reviews.ReviewNoted) -> UncountedReview:
 
 
 def uncounted_reviews(events: list[Event]) -> list[UncountedReview]:
-    """The reviews since the last submission that were seen and do not count, each with the reason given last."""
+    """The reviews since the last submission that do not count, each with the latest reason."""
     found: dict[str, UncountedReview] = {}
     for event in events:
         match event:
@@ -351,14 +349,14 @@ def uncounted_reviews(events: list[Event]) -> list[UncountedReview]:
 
 
 def asserted_actors(events: list[Event]) -> tuple[str, ...]:
-    """Who acted on a task by their own word alone; nobody where all that was done is the user's."""
+    """Actors that are identified only by their own word; none if the user did everything."""
     actors = {event.meta.actor for event in events} - {"", COORDINATOR}
     found = {event.meta.actor for event in events if event.meta.is_asserted}
     return tuple(sorted(found)) if actors - {USER} else ()
 
 
 def event_rows(events: list[Event]) -> list[dict[str, Any]]:
-    """The events of a task as plain rows: time, name, actor, and what they say."""
+    """The events of a task as plain rows: time, name, actor and data."""
     rows = []
     for event in events:
         fields = msgspec.to_builtins(event)
@@ -379,17 +377,17 @@ class SubmissionUnderReview(Record, kw_only=True, omit_defaults=False):
     branch: str | None = None
     pr: int | None = None
     requested: tuple[str, ...] = ()
-    """The reviewers who were asked for their word."""
+    """The reviewers that were requested."""
     attempt: int = 0
     rejection_count: int = 0
     asserted: bool = False
-    """Only the author's own word says who it is."""
+    """Whether the author is identified only by their own word."""
     not_counted: tuple[UncountedReview, ...] = ()
-    """Reviews of it on the forge that were seen and do not count."""
+    """Reviews of it on the forge that do not count."""
 
 
 def submissions_under_review(view: Transaction, reviewer: Actor | None = None) -> list[SubmissionUnderReview]:
-    """Every submission that awaits review, the oldest first; with a reviewer, those it had no part in."""
+    """All submissions under review, oldest first; with a reviewer, only those it was not involved in."""
     found = [
         SubmissionUnderReview(
             task_id=task.id,
@@ -415,15 +413,15 @@ MAX_SENTENCE = 400
 MAX_DETAIL = 600
 MAX_DETAILS = 12
 _TASK_VERBS = frozenset(("asks", "cannot", "goes", "is", "no", "waits", "was"))
-"""What the words about an event begin with when they are about the task itself."""
+"""The first words of event texts whose subject is the task itself."""
 
 _OUR_WORDS = frozenset(("an", "findings", "gates", "its", "on", "sessions", "the"))
-"""What they begin with otherwise when it is no name, which stays as it is written."""
+"""Other first words that are not names and need a capital letter."""
 _ENDS = (".", "?", "!", "…")
 
 
 class StoryLine(NamedTuple):
-    """One thing that happened, as a sentence, and what belongs to it: findings, figures, reasons."""
+    """One event as a sentence, with its details: findings, figures, reasons."""
 
     at: Instant
     sentence: str
@@ -431,7 +429,7 @@ class StoryLine(NamedTuple):
 
 
 def story_lines(events: Iterable[Event], asserted: Collection[str] = ()) -> list[StoryLine]:
-    """What happened to a task, in order, without what says nothing new. `asserted` are those who only said who they are."""
+    """The timeline of a task without quiet events. `asserted` are actors identified only by their own word."""
     return [
         StoryLine(event.ts, _sentence(event, asserted), _details(event))
         for event in events
@@ -458,7 +456,7 @@ def _sentence(event: Event, asserted: Collection[str]) -> str:
 
 
 def _details(event: Event) -> tuple[str, ...]:
-    """What belongs to an event, one line each; of very much the first."""
+    """The details of an event, one line each; of very many only the first."""
     lines = [single_line(line, MAX_DETAIL) for line in _all_details(event) if line]
     more = len(lines) - MAX_DETAILS
     return (*lines[:MAX_DETAILS], *([f"and {more} more"] if more > 0 else []))
@@ -485,7 +483,7 @@ def _all_details(event: Event) -> Iterator[str]:
 
 
 def _verdict_lines(verdict: Verdict) -> Iterator[str]:
-    """The figures of the gates that stood in the way, with their first findings."""
+    """The blocking figures of the gates, with their first findings."""
     for gate in verdict.gates:
         if gate.status is not GateStatus.PASSED:
             yield gate.line.removeprefix("- ") or gate.detail
@@ -494,7 +492,7 @@ def _verdict_lines(verdict: Verdict) -> Iterator[str]:
 
 
 def _rejection_lines(event: tasks.HandoffRejected | tasks.HandoffRejectionInvalid) -> Iterator[str]:
-    """What an agent gave as its reasons, and what was found lacking."""
+    """An agent's reasons, and what they lack."""
     record = tasks.record_of(event)
     for label, name in (
         ("because", "reason_detail"),

@@ -1,4 +1,4 @@
-"""What can be undone: the facts that the rules ask for, and what a page offers, by the same rules."""
+"""What can be undone: the facts that the rules need, and what a page may offer by the same rules."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from remand.ledger.store import Transaction
 
 MAX_DEPENDENTS = 200
 MAX_EVENTS = 2000
-"""How many events one command is looked through for."""
+"""How many events are searched for one command."""
 _AT_WORK = frozenset({Status.CLAIMED, Status.PROVISIONAL, Status.DONE})
 
 
 class PossibleUndo(NamedTuple):
-    """The command that undoes what was decided about a task last."""
+    """The command that undoes the last decision about a task."""
 
     command: str
     task_id: str
@@ -39,7 +39,7 @@ class PossibleUndo(NamedTuple):
 
 
 def undo_facts(view: Transaction, task: Task) -> UndoFacts:
-    """What of a task could be undone; nothing where its events here do not make it what it is."""
+    """What can be undone for a task; nothing if its events here do not explain its state."""
     events = task_events(view, task.id)
     if replay(events) != task:
         return UndoFacts()
@@ -51,7 +51,7 @@ def undo_facts(view: Transaction, task: Task) -> UndoFacts:
 
 
 def undo_of_task(view: Transaction, task: Task, actor: Actor) -> PossibleUndo | None:
-    """What a member could undo of a task now, as the rules would decide it."""
+    """What a member could undo for a task now, as the rules would decide."""
     facts = Facts(undo=undo_facts(view, task))
     found = facts.undo.answer or facts.undo.cancellation
     if found is None:
@@ -68,7 +68,7 @@ def undo_of_task(view: Transaction, task: Task, actor: Actor) -> PossibleUndo | 
 
 
 def may_retract_review(task: Task, review_id: str, actor: Actor) -> bool:
-    """True when the rules would let a member take that rejection of the task back."""
+    """True if the rules would let a member retract that rejection of the task."""
     command = c.RetractReview(task_id=task.id, review_id=review_id, reason="undo")
     return not isinstance(decide(task, c.CommandContext(command=command, actor=actor, at="")), Refused)
 
@@ -102,7 +102,7 @@ def _answer_text(answer: Event) -> str:
 
 
 def _find_cancellation(task: Task, events: Sequence[Event]) -> OwnDecision | None:
-    """The last cancellation, where a member gave it and no other task took the place of this one."""
+    """The last cancellation, if a member gave it and no other task replaced this one."""
     at = max((place for place, event in enumerate(events) if isinstance(event, TaskCancelled)), default=-1)
     if task.status is not Status.CANCELLED or at < 0:
         return None
@@ -122,7 +122,7 @@ def _find_cancellation(task: Task, events: Sequence[Event]) -> OwnDecision | Non
 
 
 def _dependents(view: Transaction, task: Task) -> tuple[str, ...]:
-    """The tasks that went on because this one has ended: at work or done since, or closed with their last part."""
+    """The tasks that proceeded because this one ended: in progress or done since, or closed with their last part."""
     return tuple(
         one.id
         for one in view.dependencies.predecessors(task.id, MAX_DEPENDENTS)

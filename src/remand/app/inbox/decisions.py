@@ -1,4 +1,4 @@
-"""Rejected tasks that wait for a person's decision; and the whole inbox, with the answers to it."""
+"""Rejected tasks that wait for a person's decision; the whole inbox, and the answers to it."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ from remand.domain.text.words import flatten, single_line
 from remand.ledger.store import Transaction
 
 AnswerCommand = c.AnswerEscalation | c.AnswerRejection | c.SettleFinding | c.DismissObjections
-"""What an answer to a question asks for."""
+"""The command for an answer."""
 DECISION_KIND = "decision"
 MAX_GROUND = 2000
 MAX_GROUNDS = 60
@@ -60,15 +60,15 @@ _OBSOLETE = "Accept: the task is cancelled as obsolete"
 
 
 class DecisionQuestion(Question, kw_only=True, omit_defaults=False):
-    """A rejection of a task that waits for a person; what it is asked under is the rejection's id."""
+    """A rejection of a task that waits for a person; its question id is the rejection's id."""
 
     agent: str
-    """Who rejected the task."""
+    """The agent that rejected the task."""
     handoff_id: str
     answer: str
-    """The command that answers it in full."""
+    """The full command that answers it."""
     grounds: tuple[str, ...] = ()
-    """What the decision rests on: what the rejection says, shows and proposes, one line each."""
+    """The grounds for the decision: what the rejection claims, shows and proposes, one line each."""
 
 
 def open_questions(
@@ -80,13 +80,13 @@ def open_questions(
     *,
     tasks: Sequence[Task] | None = None,
 ) -> list[Question]:
-    """Everything that waits for the user, the oldest first, then objections, and then what they are alerted to.
+    """Everything that waits for the user, oldest first, then objections, then alerts.
 
-    With tasks, what these ask, and no objections.
+    If `tasks` are given, only their questions, without objections.
 
-    Objections come later whatever their date: anybody can write them.
+    Objections come later whatever their date, because anybody can write them.
 
-    The held findings among it are those that `who` may settle. No task is offered to members that cannot be started.
+    Held findings are included if `who` may settle them. No task is offered to members that cannot be started.
     """
     waiting = view.task_lists.pages.waiting_tasks() if tasks is None else tasks
     found = open_escalations(view, rules.team, events_of, unable, waiting)
@@ -101,13 +101,13 @@ def open_questions(
 
 
 class InboxPage(Record, kw_only=True, omit_defaults=False):
-    """A part of what waits for somebody."""
+    """One page of the inbox."""
 
     questions: tuple[Question, ...]
     after: str
-    """Where the next page begins; empty after the last one."""
+    """The cursor of the next page; empty after the last one."""
     waiting: int
-    """How many tasks wait, on whichever page; a task may ask several questions, or none of who looks."""
+    """How many tasks wait in total; a task may ask several questions, or none of this reader."""
 
 
 def read_inbox_page(
@@ -119,10 +119,10 @@ def read_inbox_page(
     who: Actor | None = None,
     unable: Mapping[str, str] = NOBODY,
 ) -> InboxPage:
-    """What the next tasks that wait ask, the oldest first; alerts come last, and objections on the last page.
+    """The questions of the next waiting tasks, oldest first; alerts and objections come on the last page.
 
-    Only tasks that wait are read, by an index, and only the histories of those on the page. Ask for the next page with the
-    `after` of the one before. `who` and `unable` are those of `open_questions`.
+    Only waiting tasks are read, by an index, and only the histories of those on the page. Pass the `after` of one page
+    to get the next. `who` and `unable` are as for `open_questions`.
 
         with opened.store.read() as view:
             page = read_inbox_page(view, rules, limit=20, who=rules.team.actor("user"))
@@ -144,17 +144,17 @@ def read_inbox_page(
 
 
 class WaitingEntry(NamedTuple):
-    """Something that a task asks, as its state alone tells it."""
+    """A question of a task, as far as its state alone shows."""
 
     kind: str
     since: Instant
     task: Task
     number: int = 1
-    """How many questions it is: one for each held finding."""
+    """The number of questions: one per held finding."""
 
 
 def waiting_entries(view: Transaction, rules: Rules, who: Actor) -> Iterator[WaitingEntry]:
-    """What every task that waits asks; no history is read for it. Held findings are those that `who` may settle."""
+    """The questions of all waiting tasks, without reading histories. Held findings are those that `who` may settle."""
     for task in view.task_lists.pages.waiting_tasks():
         asked, filed, alert = task.open_escalation, pending_rejection(task), open_alert(task)
         if asked is not None:
@@ -174,7 +174,7 @@ def _asks(task: Task) -> bool:
 
 
 def _inbox_place(task: Task) -> str:
-    """Where a task stands in the inbox: since when it waits, as far as its state tells, and its id; alerts are last."""
+    """A task's sort key in the inbox: since when it waits, as far as its state shows, and its id; alerts come last."""
     filed, asked = pending_rejection(task), task.open_escalation
     if asked is not None:
         return f"0{asked.opened_at} {task.id}"
@@ -185,7 +185,7 @@ def _inbox_place(task: Task) -> str:
 
 
 def _instant_of_id(name: str) -> str:
-    """The second that an id such as `R-20261115-090000-…` was made in; the beginning of time for any other."""
+    """The time encoded in an id such as `R-20261115-090000-…`; the earliest time for any other id."""
     day, time = [*name.split("-"), "", ""][1:3]
     return f"{day[:4]}-{day[4:6]}-{day[6:]}T{time[:2]}:{time[2:4]}:{time[4:]}"
 
@@ -197,7 +197,7 @@ def decision_questions(
     events_of: EventsOf,
     unable: Mapping[str, str] = NOBODY,
 ) -> Iterator[DecisionQuestion]:
-    """Of the tasks that are blocked, those whose rejection no agent of the team will decide on."""
+    """The blocked tasks whose rejection no agent of the team will decide."""
     for task in blocked:
         filed = pending_rejection(task)
         if filed is not None and _awaits_person(task, rules):
@@ -205,7 +205,7 @@ def decision_questions(
 
 
 def _awaits_person(task: Task, rules: Rules) -> bool:
-    """True when no agent of the team will decide on a task's rejection."""
+    """True if no agent of the team will decide on a task's rejection."""
     return bool(rules.policy.has_director_command or not able_directors(task, rules.team))
 
 
@@ -229,7 +229,7 @@ def find_task_by_rejection(view: Transaction, rejection_id: str) -> Task | None:
 def decision_options(
     view: Transaction, rules: Rules, task: Task, filed: LastRejection
 ) -> tuple[EscalationOption, ...]:
-    """How a rejection may be decided without naming further tasks: as the automatic director would, first."""
+    """The possible decisions on a rejection that name no further tasks; the automatic director's comes first."""
     reason = parse_reason(filed.reason)
     likely = director.AUTOMATIC[reason] if reason else DecisionType.ACCEPT
     accepted = [likely, *({DecisionType.ACCEPT} - {likely})]
@@ -249,7 +249,7 @@ def decision_options(
 
 
 def command_for_answer(question: Question, key: str, guidance: str) -> AnswerCommand:
-    """The command that an option of a question stands for, with guidance for the agent that continues."""
+    """The command for an option of a question, with guidance for the agent that continues."""
     if isinstance(question, ObjectionQuestion):
         return dismissal_command(question.task_id, question.signer, key, guidance)
     if isinstance(question, HeldQuestion):
@@ -272,13 +272,13 @@ def command_for_answer(question: Question, key: str, guidance: str) -> AnswerCom
 
 
 def decision_for_answer(key: str) -> tuple[str, str]:
-    """The decision that an option stands for, and who gets the task by it."""
+    """The decision for an option, and who receives the task."""
     choice, _, name = key.partition(":")
     return DecisionType.OVERRIDE.name if choice == REASSIGN else choice, name
 
 
 def rejection_grounds(found: RejectionView) -> tuple[str, ...]:
-    """What a director has to know of a rejection, each part on a line, and the command that shows it whole."""
+    """What a director must know about a rejection, one line each, and the command that shows it in full."""
     facts, record = rejection_facts(found), found.rejection
     growth = facts.scope_growth_factor
     proposed = [

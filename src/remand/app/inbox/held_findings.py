@@ -1,4 +1,4 @@
-"""Work that the gates hold: each finding with the commands by which an actor may accept or refuse it."""
+"""Work held by the gates: each finding with the commands to accept or refuse it."""
 
 from __future__ import annotations
 
@@ -51,20 +51,20 @@ class HeldFinding(Record, kw_only=True, omit_defaults=False):
     code: str = ""
     text: str = ""
     accept: str = ""
-    """The command that accepts it; empty for whom it is not to settle."""
+    """The command that accepts it; empty if the actor may not settle it."""
     refuse: str = ""
     accepted_before: int = 0
-    """How often reviewers accepted findings of its kind, of those that they settled."""
+    """How many of the settled findings of its kind reviewers accepted."""
     settled_before: int = 0
 
     @property
     def place(self) -> str:
-        """Where it is and what was found, on one line."""
+        """Its place and summary on one line."""
         return self._place(self.text)
 
     @property
     def lines(self) -> tuple[str, ...]:
-        """What changed and where; then why that matters, what settles it, and what reviewers made of its kind before."""
+        """What changed and where; then why it matters, what settles it, and how its kind was settled before."""
         before = Settlement(self.accepted_before, self.settled_before)
         rows = self._place(describe_change(self.code, self.text)), explain_kind(self.code, before)
         return tuple(row for row in rows if row)
@@ -75,33 +75,33 @@ class HeldFinding(Record, kw_only=True, omit_defaults=False):
 
 
 class HeldWork(Record, kw_only=True, omit_defaults=False):
-    """A done claim that the gates hold."""
+    """A done claim held by the gates."""
 
     task_id: str
     label: str
     title: str
     agent: str
-    """Whose work it is."""
+    """The author of the work."""
     commit: str
     since: Instant = ""
     report: str = ""
-    """The name of the full report on the machine that measured."""
+    """The name of the full report on the measuring machine."""
     settlers: tuple[str, ...] = ()
     """Who may settle at least one of the findings."""
     override: str = ""
-    """The command by which the user lets the work pass; only where nobody may settle the findings."""
+    """The command with which the user lets the work pass; only if nobody may settle the findings."""
     findings: tuple[HeldFinding, ...]
 
 
 class HeldQuestion(Question, kw_only=True, omit_defaults=False):
-    """A held finding as a question to those who may settle it; its id names the task and the finding."""
+    """A held finding as a question to those who may settle it; its id contains the task and the finding."""
 
     agent: str
     finding: str
     path: str = ""
     line: int = 0
     accept: str = ""
-    """The command that accepts the finding, and the one that refuses it."""
+    """The commands that accept and refuse the finding."""
     refuse: str = ""
     report: str = ""
 
@@ -111,7 +111,7 @@ def tasks_with_held_findings(view: Transaction, tasks: Iterable[Task] | None = N
 
 
 def held_work(view: Transaction, team: Team, events_of: EventsOf, who: Actor) -> list[HeldWork]:
-    """The held work that somebody may settle, with the findings in reach, the oldest first."""
+    """The held work that somebody may settle, with its findings, oldest first."""
     found = []
     tasks = tasks_with_held_findings(view)
     settled = settled_kinds(view) if tasks else {}
@@ -123,13 +123,13 @@ def held_work(view: Transaction, team: Team, events_of: EventsOf, who: Actor) ->
 
 
 def settled_kinds(view: Transaction) -> dict[str, Settlement]:
-    """How often reviewers accepted each kind of finding so far."""
+    """How often reviewers accepted each kind of finding."""
     reports = count_settlements(confirmed_events(view, event_names(*FINDING_EVENTS)))
     return {one.kind: Settlement(one.accepted, one.accepted + one.refused) for one in reports}
 
 
 def with_settlements(work: HeldWork, settled: Mapping[str, Settlement]) -> HeldWork:
-    """Held work, each finding with what reviewers made of its kind before."""
+    """Held work, each finding with the earlier settlements of its kind."""
     pairs = ((one, settled.get(one.code, NEVER_SETTLED)) for one in work.findings)
     found = (
         replace(one, accepted_before=before.accepted, settled_before=before.settled) for one, before in pairs
@@ -140,7 +140,7 @@ def with_settlements(work: HeldWork, settled: Mapping[str, Settlement]) -> HeldW
 def held_work_of_task(
     view: Transaction, team: Team, task: Task, events: Iterable[Event], who: Actor
 ) -> HeldWork:
-    """Everything that is held of a task, with commands for the findings that somebody may settle."""
+    """All held work of a task, with commands for the findings that can be settled."""
     team = team.with_task_names(Lineage(view).participant_names(task))
     actor = team.actor(who.name, confined=who.confined)
     gating = task.gates
@@ -153,7 +153,7 @@ def held_work_of_task(
     ]
     hold = holds[-1] if holds else None
     gates = hold.verdict.gates if hold else ()
-    # Where two gates hold the same finding, the first one describes it.
+    # If two gates hold the same finding, the first one describes it.
     described = {name: finding for gate in reversed(gates) for name, finding in reversed(gate.held_findings)}
     names, findings = possible_settlers(task, team), open_findings(task)
     reached = set(acceptable_findings(task, findings, actor))
@@ -190,10 +190,10 @@ def _held_finding(task: Task, name: str, found: GateFinding | None, actor: Actor
 def held_questions(
     view: Transaction, team: Team, events_of: EventsOf, who: Actor, tasks: Iterable[Task] | None = None
 ) -> Iterator[HeldQuestion]:
-    """The held findings that somebody may settle, of all tasks or these, each as a question.
+    """The held findings that somebody may settle, of all or the given tasks, each as a question.
 
-    A rejected change that was handed in again is a question of its task already. Where nobody may settle what is held,
-    the user is asked to let it pass.
+    A resubmitted rejected change is already a question of its task. If nobody may settle what is held, the user is
+    asked to let it pass.
     """
     for task in tasks_with_held_findings(view, tasks):
         if task.open_escalation is not None:
@@ -255,6 +255,6 @@ def _override_question(work: HeldWork) -> HeldQuestion:
 
 
 def settlement_command(task_id: str, finding: str, key: str, reason: str) -> c.SettleFinding:
-    """The ask that settles a finding by the key of an option."""
+    """The command that settles a finding by the key of an option."""
     require_option(key, (ACCEPT, REFUSE))
     return c.SettleFinding(task_id=task_id, finding=finding, is_accepted=key == ACCEPT, reason=reason)

@@ -1,4 +1,4 @@
-"""Objections under keys that are not trusted: what was said, by which key, and how to answer."""
+"""Objections under untrusted keys: their content, their keys, and how to answer them."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ from remand.ledger.store import Transaction
 
 OBJECTION_KIND = "objection"
 MAX_LISTED = 20
-"""How many objections the inbox lists, and how many of one task are shown."""
+"""The most objections listed in the inbox, and shown per task."""
 MAX_QUOTED = 3
-"""How much of what one key said is quoted."""
+"""The most events quoted per key."""
 OBJECTION_OPTIONS = (
     EscalationOption(
         key=DISMISS, text="Dismiss this key's objections to the task: approvals no longer wait for them"
@@ -51,26 +51,26 @@ OBJECTION_OPTIONS = (
 
 
 class KeyObjections(Record, kw_only=True, omit_defaults=False):
-    """What one key that is not trusted said against a task."""
+    """One untrusted key's objections to a task."""
 
     task_id: str
     signer: str
-    """The id of the key, as the events claim it."""
+    """The key's id as claimed by the events."""
     events: int
-    """How many events say no."""
+    """The number of rejecting events."""
     said: tuple[str, ...]
-    """What they say, one line each; of very many the first."""
+    """Their text, one line each; of very many only the first."""
     since: Instant
     is_open: bool
-    """True while it waits for the user's answer."""
+    """Whether it waits for the user's answer."""
     is_dismissed: bool
-    """True when the user has answered all of it."""
+    """Whether the user has answered all of it."""
     holds_up: bool
-    """True when an approval of the submission waits for that answer."""
+    """Whether an approval of the submission waits for that answer."""
     trust: str
-    """How the key is trusted."""
+    """How to trust the key."""
     dismiss: str
-    """The command by which the user dismisses it."""
+    """The command with which the user dismisses it."""
 
     @property
     def text(self) -> str:
@@ -79,10 +79,10 @@ class KeyObjections(Record, kw_only=True, omit_defaults=False):
 
 
 class TaskObjections(NamedTuple):
-    """What keys that are not trusted said against a task."""
+    """All untrusted keys' objections to a task."""
 
     shown: tuple[KeyObjections, ...] = ()
-    """Those that wait for an answer first."""
+    """Unanswered ones first."""
     more: int = 0
     """How many keys are not shown."""
 
@@ -92,7 +92,7 @@ class TaskObjections(NamedTuple):
 
 
 class ObjectionQuestion(Question, kw_only=True, omit_defaults=False):
-    """The objections of one key to one task, as a question to the user; or how many are not listed, without options."""
+    """One key's objections to a task as a question to the user; or the number of unlisted ones, without options."""
 
     signer: str = ""
     events: int = 0
@@ -101,21 +101,21 @@ class ObjectionQuestion(Question, kw_only=True, omit_defaults=False):
 
 
 def task_objections(view: Transaction, task: Task, *, most: int = MAX_LISTED) -> TaskObjections:
-    """The objections to a task, those first that wait for an answer, then in the order in which they came."""
+    """The objections to a task: unanswered ones first, then in order of arrival."""
     keys = [(not _is_key_open(view, task, key), key.place, key) for key in view.objections.keys(task.id)]
     shown = tuple(_key_objections(view, task, key) for _, _, key in sorted(keys)[:most])
     return TaskObjections(shown, len(keys) - len(shown))
 
 
 def open_task_objections(view: Transaction, task: Task, *, most: int = MAX_LISTED) -> TaskObjections:
-    """The objections to a task that wait for an answer, in the order in which they came."""
+    """The unanswered objections to a task in order of arrival."""
     keys = [key for key in view.objections.keys(task.id) if _is_key_open(view, task, key)]
     keys.sort(key=lambda key: key.place)
     return TaskObjections(tuple(_key_objections(view, task, key) for key in keys[:most]), len(keys[most:]))
 
 
 def _is_key_open(view: Transaction, task: Task, key: KeptObjection) -> bool:
-    """True when something that the key said waits for an answer."""
+    """True if an objection of the key is unanswered."""
     return not task.is_terminal and not _is_all_answered(view, task, key)
 
 
@@ -128,7 +128,7 @@ def _is_all_answered(view: Transaction, task: Task, key: KeptObjection) -> bool:
 
 
 def blocking_objections(view: Transaction, task: Task) -> tuple[Objection, ...]:
-    """The objections for whose answer an approval of the submission waits; of very many a few."""
+    """The objections that must be answered before the submission can be approved; only some if there are very many."""
     works = submitted_works(task)
     kept = view.objections.of_task(task.id, works=works) if works else []
     found = [one for one in kept if any(open_objections(task, (_objection(one),)))]
@@ -136,7 +136,7 @@ def blocking_objections(view: Transaction, task: Task) -> tuple[Objection, ...]:
 
 
 def objections_answered_by(view: Transaction, task: Task, signer: str) -> tuple[Objection, ...]:
-    """The objections that an answer about a key, or about every key, would be to; of very many a few."""
+    """The objections that an answer about one key or all keys would dismiss; only some if there are very many."""
     if signer:
         said = map(_objection, view.objections.of_task(task.id, signer=signer))
         return tuple(islice(open_objections(task, said), MAX_WORKS))
@@ -145,13 +145,13 @@ def objections_answered_by(view: Transaction, task: Task, signer: str) -> tuple[
 
 
 def dismissal_command(task_id: str, signer: str, option: str, reason: str) -> c.DismissObjections:
-    """The ask that an option of such a question stands for."""
+    """The command for an option of such a question."""
     require_option(option, (DISMISS, DISMISS_ALL))
     return c.DismissObjections(task_id=task_id, signer=signer if option == DISMISS else "", reason=reason)
 
 
 def objection_questions(view: Transaction, policy: Policy) -> list[ObjectionQuestion]:
-    """What the inbox lists: one question for each key and task, so many at most, from every task in turn."""
+    """The inbox's questions: one per key and task, up to a limit, from all tasks in turn."""
     if policy.unconfirmed_no == IGNORE:
         return []
     found = [(task, open_task_objections(view, task)) for task in view.objections.tasks()]
@@ -196,7 +196,7 @@ def _objection_question(task: Task, one: KeyObjections, keys: int) -> ObjectionQ
 
 
 def _more_objections(count: int, last: ObjectionQuestion) -> ObjectionQuestion:
-    """That there are more than are listed."""
+    """Says how many objections are not listed."""
     items = "1 more item" if count == 1 else f"{count} more items"
     return ObjectionQuestion(
         escalation_id="objections",
@@ -215,7 +215,7 @@ def _more_objections(count: int, last: ObjectionQuestion) -> ObjectionQuestion:
 
 
 def _key_objections(view: Transaction, task: Task, key: KeptObjection) -> KeyObjections:
-    """What one key said; what it says of the submission first."""
+    """One key's objections, those to the submission first."""
     works, signer = submitted_works(task), key.signer
     own = view.objections.of_task(task.id, works=works, signer=signer) if works else []
     held = [one for one in own if any(open_objections(task, (_objection(one),)))]
@@ -235,7 +235,7 @@ def _key_objections(view: Transaction, task: Task, key: KeptObjection) -> KeyObj
 
 
 def quote_event(view: Transaction, place: int) -> str:
-    """What an event says, on one line: who claims to have said what, of which commit."""
+    """An event on one line: who claims to have said what about which commit."""
     event = codec.decode_stored_line(view.objections.line(place))
     commit = event.verdict.commit if isinstance(event, GateRejected | GateHeld) else ""
     about = f" ({commit[:12]})" if commit else ""

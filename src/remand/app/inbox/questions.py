@@ -1,4 +1,4 @@
-"""Questions and alerts for the user: what is asked, how to answer, and what was tried."""
+"""Questions and alerts for the user: the text, the possible answers, and earlier attempts."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from remand.domain.text.words import capitalize_first, single_line, times_text
 from remand.ledger.store import Transaction
 
 WAIT = "wait"
-"""What happens without an answer: nothing but being asked again. No default releases or closes work."""
+"""Without an answer, the question is only repeated. No default releases or closes work."""
 MAX_TRIED = 20
 
 
@@ -57,16 +57,16 @@ class Question(Record, kw_only=True, omit_defaults=False):
     """When the user is notified again."""
     default: str = WAIT
     tried: tuple[str, ...] = ()
-    """What was tried by whom, and why it did not do: one line each."""
+    """Earlier attempts and why they failed, one line each."""
     since: Instant
     repeats: int = 0
     is_delivered: bool = False
-    """True when a channel took the notice since it was last repeated."""
+    """Whether a channel has received the notice since the last reminder."""
     acknowledged_by: str = ""
 
 
 NOBODY: Mapping[str, str] = MappingProxyType({})
-"""No members that cannot be started."""
+"""No unstartable members."""
 
 
 def open_escalations(
@@ -76,7 +76,7 @@ def open_escalations(
     unable: Mapping[str, str] = NOBODY,
     tasks: Iterable[Task] | None = None,
 ) -> list[Question]:
-    """Every open question, or those of these tasks, the oldest first."""
+    """All open questions, or those of the given tasks, oldest first."""
     tasks = view.task_lists.with_status(Status.ESCALATED) if tasks is None else tasks
     found = [
         escalation_question(view, team, task, events_of, unable)
@@ -89,7 +89,7 @@ def open_escalations(
 def escalation_question(
     view: Transaction, team: Team, task: Task, events_of: EventsOf, unable: Mapping[str, str] = NOBODY
 ) -> Question:
-    """What an escalated task asks. Members that cannot be started, for which causes, are offered it not."""
+    """The question of an escalated task. Unstartable members are not offered, and the reasons are given."""
     escalation, options = task.inbox.escalation, answer_options(view, team, task)
     offered = startable_options(options, unable)
     if escalation is None:
@@ -128,7 +128,7 @@ def find_task_by_question(view: Transaction, escalation_id: str) -> Task | None:
 
 
 def answer_options(view: Transaction, team: Team, task: Task) -> tuple[EscalationOption, ...]:
-    """How the user may decide a task, in the order in which the options are numbered."""
+    """The user's possible decisions on a task, in the order of their numbers."""
     inherited = Lineage(view).inherited_lockouts(task) if task.links.parent else ()
     return escalation_options(
         task, eligible_team_agents(view, team, task), inherited, has_team=team.has_members
@@ -136,7 +136,7 @@ def answer_options(view: Transaction, team: Team, task: Task) -> tuple[Escalatio
 
 
 def eligible_team_agents(view: Transaction, team: Team, task: Task) -> list[Actor]:
-    """The agents of the team that may work on a task, by the names that it knows them by."""
+    """The team's agents that may work on a task, by the names the task knows."""
     team = team.with_task_names(Lineage(view).participant_names(task))
     members = [team.actor(member.name) for member in team.members]
     agents = tuple(actor for actor in members if Role.AGENT in actor.roles)
@@ -145,11 +145,11 @@ def eligible_team_agents(view: Transaction, team: Team, task: Task) -> list[Acto
 
 
 def question_text(task: Task, offered: Sequence[EscalationOption], missing: str = "") -> str:
-    """What the user is asked, with the ways to decide it, numbered as they may be answered, and what is missing."""
+    """The question with its numbered options and what is missing."""
     numbered = []
     for number, option in number_options(offered):
         choice, _, name = option.key.partition(":")
-        # The requirements fix these words.
+        # The requirements prescribe this wording.
         text = {
             FIX: "Manual fix",
             UNLOCK: f"Unlock {name} and provide guidance",
@@ -162,7 +162,7 @@ def question_text(task: Task, offered: Sequence[EscalationOption], missing: str 
 
 
 def _escalation_reason(task: Task) -> str:
-    """Why the task cannot continue by itself."""
+    """Why the task cannot continue without the user."""
     label, escalation = task.label, task.inbox.escalation
     times, kind = len(task.standing_rounds), escalation.kind if escalation else ""
     reason = escalation.reason if escalation else ""
@@ -183,7 +183,7 @@ def _escalation_reason(task: Task) -> str:
 
 
 def attempt_lines(task: Task, events: Iterable[Event]) -> tuple[str, ...]:
-    """What was tried by whom and why it was not enough, one line each; of very many, the latest."""
+    """Earlier attempts and why they failed, one line each; only the latest if there are very many."""
     reviews = {
         review.id: (review_round.agent, review.is_retracted)
         for review_round in task.reviews.rounds
@@ -195,7 +195,7 @@ def attempt_lines(task: Task, events: Iterable[Event]) -> tuple[str, ...]:
         line = _attempt_line(event, reviews)
         if not line:
             continue
-        # Of the gates' rejections of one claim only the last is listed, with its number.
+        # Of the gates' rejections of a claim, only the last is listed, with its number.
         if isinstance(event, GateRejected) and lines and rejected_claim == event.handoff_id:
             lines.pop()
         rejected_claim = event.handoff_id if isinstance(event, GateRejected) else ""
@@ -205,7 +205,7 @@ def attempt_lines(task: Task, events: Iterable[Event]) -> tuple[str, ...]:
 
 
 def _attempt_line(event: Event, reviews: dict[str, tuple[str, bool]]) -> str:
-    """What an event adds to the list of what was tried; empty for nothing."""
+    """An event's line in the list of attempts; empty if it has none."""
     match event:
         case ReviewRejected():
             agent, is_retracted = reviews.get(event.review_id or event.meta.origin, ("", True))
@@ -236,11 +236,11 @@ ALERT_DEFAULT = "continue"
 
 
 class AlertQuestion(Question, kw_only=True, omit_defaults=False):
-    """An alert about one claim; what it is known by names the alert."""
+    """An alert about a claim."""
 
     agent: str
     number: int
-    """How often the gates had rejected the claim."""
+    """The number of gate rejections of the claim at that time."""
 
 
 def alert_questions(
@@ -250,7 +250,7 @@ def alert_questions(
     events_of: EventsOf,
     unable: Mapping[str, str] = NOBODY,
 ) -> Iterator[AlertQuestion]:
-    """The alerts among tasks that are claimed, each with what was tried and how to act on it."""
+    """The alerts about claimed tasks, each with earlier attempts and possible actions."""
     for task in tasks:
         found = open_alert(task)
         if found is None:

@@ -1,4 +1,4 @@
-"""A scheduler with what it does now and then: writes its status, keeps what the breaker knows, and tidies up."""
+"""A scheduler with its periodic work: writing its status, keeping the breaker's state, and cleaning up."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from remand.domain.record import NamedTuple
 from remand.domain.task import Status
 
 FRESH_SECONDS = 10.0
-"""How old a status gets at most before it is written again, although nothing in it has changed."""
+"""The longest time between two writes of an unchanged status."""
 DUE_SECONDS = 2.0
 PACK_SECONDS = 60.0
 STATUS_SECONDS = 0.5
@@ -35,16 +35,16 @@ TIDY_SECONDS = 3.0
 
 
 def last_sign(file: StateFile, logs: AgentLogs, run_id: str) -> Instant:
-    """The last sign of a run whose scheduler was killed, and its agents with it; empty when that is not known.
+    """When a run whose scheduler was killed was last known to be alive; empty if unknown.
 
-    The run lived as long as the scheduler wrote its status, or the agent wrote to its log.
+    The run was alive as long as the scheduler wrote its status or the agent wrote to its log.
     """
     found = status.decode_status(file.read() or b"")
     return max(found.tick_at, logs.last_written(run_id)) if found else ""
 
 
 class StatusWriter:
-    """Writes the status when it has changed, and now and then."""
+    """Writes the status when it changes, and periodically."""
 
     def __init__(
         self,
@@ -65,10 +65,10 @@ class StatusWriter:
         self._started_at = now()
         self._last: status.SchedulerStatus | None = None
         self.chores: tuple[Chore, ...] = ()
-        """Whose troubles the status tells."""
+        """Chores whose errors the status reports."""
 
     def write(self) -> str:
-        """Writes the status file; returns what prevented that."""
+        """Writes the status file; returns the error if that fails."""
         current, last = self._status(), self._last
         is_stale = last is None or add_seconds(last.tick_at, FRESH_SECONDS) < current.tick_at
         if not is_stale and last is not None and replace(current, tick_at=last.tick_at) == last:
@@ -80,7 +80,7 @@ class StatusWriter:
         now, clock, scheduler = self._now(), self._scheduler.clock(), self._scheduler
 
         def instant(ticks: float) -> Instant:
-            """When the scheduler's clock showed that, to the second, so that it stays the same from look to look."""
+            """The time of a clock reading, rounded to seconds so that it stays the same between looks."""
             return f"{add_seconds(now, ticks - clock)[:19]}.000000Z"
 
         troubles = dict.fromkeys(f"{chore.name}: {chore.trouble}" for chore in self.chores if chore.trouble)
@@ -122,7 +122,7 @@ class StatusWriter:
 
 
 class StaffCheck:
-    """Asks the user about tasks that nobody is left for, and ends runs of other ledgers that must be over."""
+    """Asks the user about tasks that nobody can take, and ends forgotten runs of other ledgers."""
 
     def __init__(self, ledger: LedgerClient, runs: AgentRuns, max_seconds: Callable[[], float]) -> None:
         self._ledger = ledger
@@ -131,7 +131,7 @@ class StaffCheck:
         self._checked: object = None
 
     def check(self) -> None:
-        """Does all of it; the tasks in the queue are checked when the team has changed."""
+        """Does both; queued tasks are checked when the team has changed."""
         self.end_forgotten_runs()
         for task in self._ledger.active_tasks(Status.FAILED):
             self._ledger.ask(c.CheckStaff(task_id=task.id))
@@ -142,12 +142,12 @@ class StaffCheck:
         self._checked = current
 
     def check_queue(self) -> None:
-        """Asks the user about every waiting task that nobody on the team is left for."""
+        """Asks the user about every waiting task that nobody on the team can take."""
         for task_id in self._ledger.ready_ids():
             self._ledger.ask(c.CheckStaff(task_id=task_id))
 
     def end_forgotten_runs(self) -> None:
-        """Ends runs of other ledgers that must be over by now: the scheduler that started them does not say so any more."""
+        """Ends runs of other ledgers that have exceeded the time limit without an end from their scheduler."""
         session, max_seconds = self._ledger.session, self._max_seconds()
         for task in self._ledger.running_tasks():
             for run in task.runs:
@@ -157,7 +157,7 @@ class StaffCheck:
 
 
 class BreakerFile:
-    """What the breaker knows, for the scheduler after this one: what is wrong stays wrong, also from call to call."""
+    """Stores the breaker's state for the next scheduler: a fault does not disappear with a restart."""
 
     def __init__(self, scheduler: Scheduler, file: StateFile) -> None:
         self._breaker = scheduler.breaker
@@ -185,7 +185,7 @@ def remove_ended_worktrees(ledger: LedgerClient, worktrees: WorktreeCleanup) -> 
 def outside_chores(
     settings: Settings, *, look_after_people: Callable[[], str], sync_forge: Callable[[], str]
 ) -> tuple[Chore, ...]:
-    """What a scheduler does with the outside: people, and the forge if any."""
+    """The chores that involve people and, if there is one, the forge."""
     seconds = settings.run.interval_seconds
     people = Chore("people", seconds, look_after_people)
     return (Chore("forge", seconds, sync_forge), people) if settings.forge.kind else (people,)
@@ -199,7 +199,7 @@ def worker_chores(
     open_notices: Callable[[], NoticeDelivery] | None,
     open_forge: Callable[[], ForgeSync] | None,
 ) -> tuple[Chore, ...]:
-    """What a worker does now and then: notices and the forge as far as its host has the addresses and the token."""
+    """A worker's chores: notices and the forge, as far as its host has the channels and the token."""
     seconds = settings.run.interval_seconds
     made = [Chore("due", DUE_SECONDS, ledger.settle_due), Chore("packs", PACK_SECONDS, drop_packs)]
     if open_notices:
@@ -224,7 +224,7 @@ def make_chores(
     pid: int,
     others: Sequence[Chore] = (),
 ) -> tuple[Chore, ...]:
-    """The chores of a scheduler: the others, and those that it needs nobody else for. The status tells what fails of them."""
+    """All chores of a scheduler: the given ones and its own. The status reports their errors."""
     writer = StatusWriter(scheduler, launcher=launcher, logs=logs, file=status_file, now=ledger.now, pid=pid)
     writer.chores = (
         *others,
@@ -260,7 +260,7 @@ def make_scheduler(
     others: Sequence[Chore],
     close: Callable[[], None],
 ) -> SchedulerHandle:
-    """A scheduler with its chores, ready to run. `max_seconds` is how long a run may take."""
+    """A scheduler with its chores, ready to run. `max_seconds` is the time limit of a run."""
     runs = AgentRuns(environment, ledger)
     scheduler = Scheduler(
         ledger=ledger,

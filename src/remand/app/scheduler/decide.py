@@ -1,4 +1,4 @@
-"""What the scheduler does next: pure functions of what it saw when it looked."""
+"""Decides what the scheduler does next: pure functions of its last view."""
 
 from __future__ import annotations
 
@@ -28,35 +28,35 @@ from remand.domain.task import Status, Task
 from remand.domain.text.words import format_count
 
 MAX_CANDIDATES = 500
-"""How far down the queue a task for an agent is looked for."""
+"""How far down the queue the scheduler searches for a task for an agent."""
 LINGER_SECONDS = 30.0
-"""How long an agent may keep talking after its work is handed in."""
+"""How long an agent may keep running after it has submitted its work."""
 BACKOFF_SECONDS = 5.0
 REVIEW_RUN_STATUS = {Purpose.REVIEW: Status.PROVISIONAL, Purpose.DIRECT: Status.BLOCKED}
-"""The status in which a task needs a review, or a director's decision."""
+"""The status in which a task needs a review or a director's decision."""
 
 
 class WatchedRun(NamedTuple):
-    """A run under way, with its task as it is now."""
+    """An active run with the current state of its task."""
 
     run: ActiveRun
     task: Task | None
     seconds_since_handover: float = 0.0
-    """How long ago it was first seen that the agent has handed in its work, or rejected the task."""
+    """Seconds since the scheduler first saw that the agent submitted its work or rejected the task."""
 
 
 class SchedulerView(NamedTuple):
-    """What the scheduler sees at one look."""
+    """What the scheduler sees in one look."""
 
     now: Instant
     session: str
-    """The ledger's own session: claims of others' agents are theirs to continue."""
+    """The ledger's own session: claims of other sessions' agents are continued there."""
     rules: Rules
     runs: tuple[WatchedRun, ...] = ()
     tasks: tuple[Task, ...] = ()
-    """The tasks that are looked at: all that may need a step, or only those that have changed."""
+    """The tasks to decide on: all that may need a step, or only those that changed."""
     busy: Collection[str] = ()
-    """Tasks that a worker thread is dealing with."""
+    """Tasks that a worker thread is processing."""
     is_stopping: bool = False
 
 
@@ -69,7 +69,7 @@ class RenewLease(NamedTuple):
 
 
 class AnswerStop(NamedTuple):
-    """The agent's last run ended by itself, and nobody has answered that stop yet."""
+    """The agent's last run ended by itself, and that stop has not been answered."""
 
     task: Task
     member: Member
@@ -81,7 +81,7 @@ class ContinueWork(NamedTuple):
 
 
 class StartReviewRun(NamedTuple):
-    """An agent is to review the task's submission, or to decide on its rejection; who, is chosen when it starts."""
+    """An agent must review the task's submission or decide on its rejection; which one is chosen at the start."""
 
     task: Task
     purpose: Purpose
@@ -91,7 +91,7 @@ Action = StopAgent | RenewLease | AnswerStop | ContinueWork | StartReviewRun
 
 
 def decide(seen: SchedulerView) -> list[Action]:
-    """The next step of every run and task that was looked at, in the order in which the steps are taken."""
+    """The next step of every run and task in the view, in the order in which to take them."""
     actions: list[Action] = []
     renew_before = add_seconds(seen.now, seen.rules.policy.lease_seconds / 2)
     for watched in seen.runs:
@@ -113,7 +113,7 @@ def decide(seen: SchedulerView) -> list[Action]:
 
 
 def _next_work_step(task: Task, seen: SchedulerView, renew_before: Instant) -> Action | None:
-    """The next step of a task that an agent of ours holds and nobody is at work on."""
+    """The next step of a task that one of our agents holds without an active run."""
     claim = task.claim
     if claim is None or task.status != Status.CLAIMED or claim.runner != seen.session:
         return None
@@ -128,7 +128,7 @@ def _next_work_step(task: Task, seen: SchedulerView, renew_before: Instant) -> A
 
 
 def has_handed_over(run: ActiveRun, task: Task) -> bool:
-    """True when the agent has handed in its work, or rejected the task: it may say a few words more."""
+    """True if the agent has submitted its work or rejected the task; it may still finish its message."""
     claim = run.assignment.task.claim
     held = claim.handoff_id if claim else ""
     return held in {
@@ -151,7 +151,7 @@ def _needs_renewal(task: Task, renew_before: Instant) -> bool:
 
 
 def is_backing_off(task: Task, now: Instant) -> bool:
-    """True for a while after runs of the task have failed, each time longer."""
+    """True for some time after failed runs of the task; longer after each failure."""
     if not task.spent.failures:
         return False
     seconds = BACKOFF_SECONDS * 2 ** min(task.spent.failures - 1, 6)
@@ -159,7 +159,7 @@ def is_backing_off(task: Task, now: Instant) -> bool:
 
 
 def failed_agents(events: Sequence[Event]) -> set[str]:
-    """Whose runs of a task failed in a row, up to its last one."""
+    """The agents of the last consecutive failed runs of a task."""
     found: set[str] = set()
     for event in reversed(events):
         if isinstance(event, RunEnded) and event.how in (How.EXITED, How.EXHAUSTED) and not event.is_fault:
@@ -170,32 +170,32 @@ def failed_agents(events: Sequence[Event]) -> set[str]:
 
 
 def is_left_to_others(faults: int, max_faults: int, others: Sequence[Member], load: Load) -> bool:
-    """True when a task is not for a member whose run of it has failed: others may have it, who have not failed it.
+    """True if a task should wait for members whose runs of it have not failed, rather than go to one whose run has.
 
-    Somebody who is free comes first. The last try before the user is asked waits for another who is busy, too: only
-    then is it known that the task fails, and not its agent.
+    Free members come first. The last attempt before the user is asked also waits for a busy one: only then is it
+    certain that the task fails, and not its agent.
     """
     is_last = max_faults > 0 and faults + 1 >= max_faults
     return bool(others) and (is_last or any(load.free_capacity(one) > 0 for one in others))
 
 
 def startable_member(team: Team, name: str) -> Member | None:
-    """The member of that name, if it can be started."""
+    """The member with that name, if it can be started."""
     return next((one for one in team.members if one.command and name in (one.name, *one.aliases)), None)
 
 
 class Assignments(NamedTuple):
-    """Who is given a new task, in that order."""
+    """The members to receive a task, in order."""
 
     members: tuple[Member, ...] = ()
     max_new: int = 0
-    """How many tasks may be started that nobody has worked on before too much is on its way to review."""
+    """How many new tasks may start before too many are on their way to review."""
 
 
 def decide_assignments(
     rules: Rules, load: Load, waiting_for_review: int, last: str, allows: Callable[[Member], bool]
 ) -> Assignments:
-    """Free agents get one task each: those with the most free capacity first, in turn after the last that got one."""
+    """One task for each free agent: those with the most free capacity first, in turn after the last one served."""
     limit = max_waiting_reviews(rules.team, rules.policy.max_waiting_reviews)
     free = [one for one in rotate_after(startable_workers(rules.team), last) if load.free_capacity(one) > 0]
     members = tuple(sorted(filter(allows, free), key=load.free_capacity, reverse=True))
@@ -203,7 +203,7 @@ def decide_assignments(
 
 
 def review_backlog(rules: Rules, waiting_for_review: int) -> str:
-    """Why no new work starts before something is reviewed; empty when little enough awaits review."""
+    """Why no new work starts until something is reviewed; empty if few enough submissions await review."""
     limit = max_waiting_reviews(rules.team, rules.policy.max_waiting_reviews)
     if waiting_for_review < limit:
         return ""
@@ -214,7 +214,7 @@ def review_backlog(rules: Rules, waiting_for_review: int) -> str:
 def may_work(gates: BrokenGates, working: Collection[str], task_id: str = "") -> bool:
     """False while the user is asked about a broken gate; while one is on trial, True for one task at a time.
 
-    A done claim may need every gate, whatever it changes. Reviews continue: they need none.
+    A done claim may need any gate, whatever it changes. Reviews continue, as they need none.
     """
     if gates.open_questions:
         return False
@@ -222,7 +222,7 @@ def may_work(gates: BrokenGates, working: Collection[str], task_id: str = "") ->
 
 
 class CandidateTasks:
-    """Gives each task once. What was read for one agent is not read again for the next."""
+    """Yields each task once; tasks read for one agent are not read again for the next."""
 
     def __init__(self, tasks: Iterator[Task], most: int = MAX_CANDIDATES) -> None:
         self._all = tasks
@@ -232,7 +232,7 @@ class CandidateTasks:
     def take(
         self, agent: Actor, *, has_team: bool, may_have: Callable[[Task], bool] = lambda _: True
     ) -> Task | None:
-        """The first task that suits an agent; None when there is none among those that are looked through."""
+        """The first task suitable for an agent; None if there is none within the search limit."""
         for candidate in self._in_order():
             pool, task = candidate
             if is_suitable(pool, agent, has_team) and may_have(task):
@@ -248,7 +248,7 @@ class CandidateTasks:
 
     @cached_property
     def has_more(self) -> bool:
-        """True when there are tasks beyond those that were looked through. To be asked in the end."""
+        """True if there are tasks beyond the search limit. Call it last."""
         return next(self._all, None) is not None
 
     def _in_order(self) -> Iterator[tuple[AgentPool, Task]]:

@@ -1,4 +1,4 @@
-"""What a scheduler on a host asks of the server's ledger, and the answers: the methods of `LedgerClient` as plain data."""
+"""The calls of a host's scheduler to the server's ledger: the methods of `LedgerClient` as plain data."""
 
 from __future__ import annotations
 
@@ -32,16 +32,16 @@ from remand.domain.run import Run
 from remand.domain.task import Status, Task
 
 MAX_MESSAGE = 1_000_000
-"""How much of a run's last message is read: a review ends with its answer, and no more fits."""
+"""How much of a run's last message is transferred; a review's answer is at its end."""
 
 HostCommand = Union[  # noqa: UP007 - msgspec reads it when this module is loaded
     c.AssignTask, c.StartRun, c.EndRun, c.CountIdleStop, c.CheckStaff
 ]
-"""What a scheduler asks for in the name of the system itself."""
+"""Commands that a scheduler gives in the name of the system."""
 
 
 class HostMethod(StrEnum):
-    """What can be asked."""
+    """The available questions."""
 
     MEMBERS = "members"
     TASK = "task"
@@ -66,14 +66,14 @@ class HostQuestion(Record, kw_only=True):
     agent: str = ""
     status: str = ""
     run_id: str = ""
-    """The run that reviews or directs, where one is asked about."""
+    """The review or director run in question, if any."""
     text: str = ""
-    """What that run said last."""
+    """That run's last message."""
     command: HostCommand | None = None
 
 
 class HostAnswer(Record, kw_only=True):
-    """The answer to whatever was asked, each kind in a field of its own."""
+    """The answer to any question; each kind has its own field."""
 
     tasks: tuple[Task, ...] = ()
     names: tuple[str, ...] = ()
@@ -81,23 +81,23 @@ class HostAnswer(Record, kw_only=True):
     text: str = ""
     count: int = 0
     paths: tuple[str, ...] | None = None
-    """The files that a submission changes; None when that is not known."""
+    """The files that a submission changes; None if unknown."""
     refused: str = ""
     message: str = ""
 
 
 class HostedRuns(NamedTuple):
-    """What the server does for runs of hosts."""
+    """The server's part in the runs of hosts."""
 
     reviews: ReviewRuns
     max_seconds: float
-    """How long a run may take."""
+    """The time limit of a run."""
 
 
 def answer_question(
     ledger: LedgerClient, hosted: HostedRuns, caller: Caller, question: HostQuestion
 ) -> HostAnswer:
-    """Answers a host; raises `Refused` for what its token does not let it ask."""
+    """Answers a host; raises `Refused` for questions that its token does not permit."""
     task_id = question.task_id
     match question.method:
         case HostMethod.MEMBERS:
@@ -125,7 +125,7 @@ def answer_question(
 
 
 def _require_own_run(ledger: LedgerClient, caller: Caller, question: HostQuestion) -> tuple[Task, Run | None]:
-    """The task and the run that a host asks about; refuses a run of another's member. None when it is over."""
+    """The task and run that a host asks about; None if the run is over. Refuses runs of members that are not the host's."""
     task = require_task(ledger.task(question.task_id), question.task_id)
     run = task.find_run(question.run_id)
     if run is not None:
@@ -136,7 +136,7 @@ def _require_own_run(ledger: LedgerClient, caller: Caller, question: HostQuestio
 def _prompt_for_review(
     ledger: LedgerClient, reviews: ReviewRuns, asked: tuple[Task, Run | None]
 ) -> HostAnswer:
-    """What an agent is told that reviews or directs. The server says so: it has the commit, and knows what was found before."""
+    """The prompt of a reviewer or director. The server writes it, as it has the commit and the earlier findings."""
     task, run = asked
     if run is None or run.purpose == Purpose.WORK:
         return HostAnswer(refused="unknown_run", message="The run is over, or reviews nothing.")
@@ -150,7 +150,7 @@ def _prompt_for_review(
 
 
 def _review_facts(ledger: LedgerClient, question: HostQuestion) -> HostAnswer:
-    """What a host chooses a reviewer by: who is kept away, which files it is about, and whether it waits for the user."""
+    """What a host needs to choose a reviewer: excluded agents, changed files, and whether the task waits for the user."""
     task = require_task(ledger.task(question.task_id), question.task_id)
     return HostAnswer(
         names=ledger.barred_agents(task),
@@ -194,11 +194,11 @@ _READS: dict[HostMethod, Callable[[LedgerClient, HostQuestion], HostAnswer]] = {
     HostMethod.FIRST_FOR: _first_for,
     HostMethod.REVIEW_FACTS: _review_facts,
 }
-"""What only reads: whoever runs members may see every task, as everywhere."""
+"""Read-only questions: a host that runs members may see every task, as everybody may."""
 
 
 def _own_members(ledger: LedgerClient, caller: Caller) -> tuple[str, ...]:
-    """The members that the host may start; the user's own token starts all that have a command."""
+    """The members that the host may start; the user's own token may start all that have a command."""
     if caller.role is TokenRole.USER or ANY_MEMBER in caller.starts:
         return tuple(member.name for member in ledger.rules.team.members)
     return caller.starts

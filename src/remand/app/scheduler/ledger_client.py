@@ -1,4 +1,4 @@
-"""The scheduler's access to the ledger: one thread at a time, each question small."""
+"""The scheduler's access to the ledger: one thread at a time, in small steps."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ T = TypeVar("T")
 
 
 class LedgerClient:
-    """Asks the ledger and reads from it, whichever thread asks."""
+    """Sends commands to the ledger and reads from it, from any thread."""
 
     def __init__(
         self, ledger: Ledger, rules: Callable[[], Rules], home: Callable[[], str], fresh: Callable[[], str]
@@ -47,7 +47,7 @@ class LedgerClient:
 
     @property
     def session(self) -> str:
-        """Whose runs are this ledger's own."""
+        """The session to which this ledger's own runs belong."""
         with self._lock, self._ledger.store.read() as view:
             return view.head.session
 
@@ -57,12 +57,12 @@ class LedgerClient:
             return self._home()
 
     def with_ledger(self, read: Callable[[], T]) -> T:
-        """Runs something that reads the ledger outside of this class."""
+        """Runs a function that reads the ledger directly."""
         with self._lock:
             return read()
 
     def changed_paths(self, task: Task) -> tuple[str, ...] | None:
-        """The paths that a submission changes; None when that is not known."""
+        """The paths that a submission changes; None if unknown."""
         if task.submission is None:
             return None
         with self._lock:
@@ -70,7 +70,7 @@ class LedgerClient:
         return found.paths if found else None
 
     def barred_agents(self, task: Task) -> tuple[str, ...]:
-        """The members who may not work on a task, by the names that it knows them by."""
+        """The members who may not work on a task, by the names the task knows."""
         with self._lock, self._ledger.store.read() as view:
             team = self._rules().team.with_task_names(Lineage(view).participant_names(task))
             lockouts = lockout_facts(view, team, task)
@@ -79,7 +79,7 @@ class LedgerClient:
         )
 
     def is_blocked_by_objection(self, task: Task) -> bool:
-        """True when an approval of the submission waits until the user has answered an objection."""
+        """True if approving the submission requires the user to answer an objection first."""
         if self.rules.policy.unconfirmed_no == IGNORE:
             return False
         with self._lock, self._ledger.store.read() as view:
@@ -92,27 +92,27 @@ class LedgerClient:
         return ids.make_id("RUN", self.now(), self._fresh())
 
     def ask(self, ask: c.Command) -> Answer:
-        """Asks as the system itself."""
+        """Gives a command as the system."""
         with self._lock:
             return self._ledger.ask_as(THE_COORDINATOR, ask)
 
     def ask_as(self, request: Request) -> Answer:
-        """Asks what a member asks, by that member's rights alone."""
+        """Sends a member's request with that member's rights only."""
         with self._lock:
             return self._ledger.ask(request)
 
     def settle_due(self) -> None:
-        """Applies what is due: leases end, deferred tasks wake, questions are repeated."""
+        """Applies everything that is due: expired leases, deferred tasks, repeated questions."""
         with self._lock:
             self._ledger.ask_all([])
 
     def skip_news(self) -> None:
-        """Has `changed_tasks` start from here: what was before is looked at as it is."""
+        """Makes `changed_tasks` start from the current position."""
         with self._lock, self._ledger.store.read() as view:
             self._seen = view.head.seq
 
     def changed_tasks(self) -> set[str]:
-        """The tasks that were changed here since the last call; changes that came through git are not among them."""
+        """The tasks changed here since the last call, without changes that came through git."""
         with self._lock, self._ledger.store.read() as view:
             head, first = view.head, self._seen + 1
             lines = list(view.events.lines(head.session, first)) if head.seq >= first else []
@@ -132,7 +132,7 @@ class LedgerClient:
             return view.task_lists.with_status(status)
 
     def broken_gates(self) -> BrokenGates:
-        """The gates that cannot be measured; questions about them that nobody has to answer any more are closed."""
+        """The gates that cannot run; obsolete questions about gates are closed."""
         policy = self.rules.gates_digest
         with self._lock:
             with self._ledger.store.read() as view:
@@ -146,7 +146,7 @@ class LedgerClient:
             return view.queue.count(Status.PROVISIONAL)
 
     def open_tasks(self) -> set[str]:
-        """The tasks whose worktrees are kept: all that somebody may continue."""
+        """The tasks whose worktrees are kept because somebody may continue them."""
         with self._lock, self._ledger.store.read() as view:
             return {task.id for task in view.tasks.every() if not task.is_terminal}
 
@@ -155,7 +155,7 @@ class LedgerClient:
             return view.queue.ready()
 
     def ready_tasks(self) -> Iterator[Task]:
-        """The tasks that could be claimed now, in the queue's order; each is read when it is needed."""
+        """The claimable tasks in queue order, each read on demand."""
         found = map(self.task, self.ready_ids())
         return (task for task in found if task is not None)
 
@@ -164,7 +164,7 @@ class LedgerClient:
             return view.tasks.get(view.queue.next(agent, has_team=has_team))
 
     def prompt_for_agent(self, task_id: str, agent: str) -> str:
-        """What the agent that holds a task is told; that it has fetched its feedback is recorded first."""
+        """The prompt for the agent that holds a task; the receipt of its feedback is recorded first."""
         with self._lock:
             task = require_task(self.task(task_id), task_id)
             if task.reviews.feedback or task.people.lockouts or task.links.parent:
@@ -188,12 +188,12 @@ class LedgerClient:
             self._send_for(claim.agent, heartbeat)
 
     def _send_for(self, agent: str, command: c.FetchFeedback | c.Heartbeat) -> Answer:
-        """Sends a command for an agent that we started, by its rights alone."""
+        """Sends a command for an agent that we started, with its rights only."""
         return self.ask_as(Request(command=command, actor=agent, confined=True, known_by=KnownBy.SOCKET))
 
 
 class _EventSubject(msgspec.Struct):
-    """What an event is about, and nothing else of it."""
+    """The subject of an event, without the rest of it."""
 
     task_id: str = ""
 
@@ -202,5 +202,5 @@ _decode_subject = msgspec.json.Decoder(_EventSubject).decode
 
 
 def accepted_task(answer: Answer) -> Task | None:
-    """The task after what was asked; None when it was refused."""
+    """The task after a command; None if it was refused."""
     return answer.task if isinstance(answer, Acceptance) else None

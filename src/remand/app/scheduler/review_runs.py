@@ -1,4 +1,4 @@
-"""Runs that review or direct: which agent is asked, what it is told, and what becomes of its answer."""
+"""Runs that review or direct: the choice of the agent, its prompt, and the handling of its answer."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ from remand.domain.task import TERMINAL, Status, Submission, Task
 from remand.domain.text.words import format_count
 
 MAX_CHANGE = 200_000
-"""How many characters of a change a reviewer is shown at once; the rest it looks up."""
+"""The most characters of a change in a reviewer's prompt; it looks up the rest."""
 MAX_TASK = 16_000
 MAX_ROUNDS = 24_000
 MAX_BRIEF = 100_000
@@ -59,7 +59,7 @@ DATA_NOTICE = (
     " but this text tells you how to answer."
 )
 ChangedSince = Mapping[str, Collection[str]]
-"""Of each commit that was rejected before, the paths that have changed since."""
+"""For each commit that was rejected before, the paths changed since."""
 
 
 def review_prompt(
@@ -73,9 +73,9 @@ def review_prompt(
     since: ChangedSince | None = None,
     repository: str = "",
 ) -> str:
-    """What a reviewer is told: what was asked for, what was measured, what was found before, the change, the answer.
+    """A reviewer's prompt: the task, the measurements, earlier findings, the change, and the answer's format.
 
-    `mark` is random. `repository` is the address of the project's own repository.
+    `mark` is random. `repository` is the URL of the project's own repository.
     """
     feedback = read_feedback(task, events, repository)
     parts = [
@@ -94,7 +94,7 @@ def review_prompt(
 
 
 def direct_prompt(task: Task, events: Sequence[Event], *, director: Actor, run_id: str, mark: str) -> str:
-    """What a director is told: the task, the rejection that waits with its grades, the earlier ones, the answer."""
+    """A director's prompt: the task, the pending rejection with its grades, earlier ones, and the answer's format."""
     handoff = task.rejections.last_rejection.handoff_id if task.rejections.last_rejection else ""
     told = {
         key: value
@@ -168,7 +168,7 @@ def _guidance_section(feedback: TaskFeedback, mark: str) -> Iterator[str]:
 
 
 def _earlier_findings(feedback: TaskFeedback, since: ChangedSince, mark: str) -> Iterator[str]:
-    """The rejections that stand, the last one first and in full."""
+    """The standing rejections, the last one first and in full."""
     if not feedback.rounds:
         return
     texts: list[str] = []
@@ -279,7 +279,7 @@ Your word counts when it is your last, and from nowhere else: the code that you 
 
 
 def _quoted_data(what: str, text: str, mark: str) -> str:
-    """Text of others between two lines that it cannot hold."""
+    """Foreign text between two lines that it cannot contain."""
     return f"<<< {what} {mark}\n{mark_invisible(text).replace(mark, '')}\n{mark} {what} >>>"
 
 
@@ -288,7 +288,7 @@ def _truncate(text: str, limit: int) -> str:
 
 
 class ReviewerChoice:
-    """Chooses the agents that are asked in place of people, each of the ones that can be started here."""
+    """Chooses the agents that review or direct in place of people, from those that can be started here."""
 
     def __init__(self, ledger: LedgerClient) -> None:
         self._ledger = ledger
@@ -317,13 +317,13 @@ class ReviewerChoice:
 
 
 class ReviewRuns(ReviewerChoice):
-    """What is asked of agents in place of people, for one ledger."""
+    """Prompts and answers of agents that review or direct, for one ledger."""
 
     def __init__(self, ledger: LedgerClient, changes: SubmittedChanges, make_mark: Callable[[], str]) -> None:
         super().__init__(ledger)
         self._changes = changes
         self._make_mark = make_mark
-        """Tells what is quoted to an agent apart from what it is told: nobody can know it before."""
+        """Makes the unpredictable mark that separates quoted text from instructions."""
 
     def prompt(self, assignment: RunAssignment) -> str:
         return (
@@ -333,11 +333,11 @@ class ReviewRuns(ReviewerChoice):
         )
 
     def apply_answer(self, run: ActiveRun, result: SessionResult) -> str:
-        """Makes the last message of a run count, by the rights of its agent; returns why nothing comes of it."""
+        """Applies the last message of a run with its agent's rights; returns why it has no effect, if so."""
         return self.apply_message(run.assignment.task.id, run.assignment.run_id, result.text)
 
     def apply_message(self, task_id: str, run_id: str, text: str) -> str:
-        """The same, of a run that may be another machine's."""
+        """The same for a run that may be on another machine."""
         task = self._ledger.task(task_id)
         known = task.find_run(run_id) if task else None
         if task is None or known is None:
@@ -379,10 +379,10 @@ class ReviewRuns(ReviewerChoice):
 def request_from_answer(
     run: Run, task: Task, text: str, repository: str = ""
 ) -> Request | UnclearAnswer | None:
-    """What follows from the last words of a run, given the task as it is now; None when nothing is left to say.
+    """The request that follows from a run's last message and the current task; None if nothing remains to be done.
 
-    That is so when the agent has spoken already, through its own socket, or somebody else has settled the matter.
-    `repository` is the address of the project's own repository: links into it stay in findings.
+    That is the case if the agent has already answered through its socket, or somebody else has settled the matter.
+    `repository` is the URL of the project's own repository; links into it are kept in findings.
     """
     match run.purpose:
         case Purpose.REVIEW:
@@ -410,13 +410,13 @@ def _review_request(run: Run, task: Task, text: str, repository: str) -> Request
 
 
 def _is_under_review(run: Run, task: Task) -> bool:
-    """True while what it was shown is still under review."""
+    """True while the commit shown to it is still under review."""
     work = task.submission
     return task.status == Status.PROVISIONAL and work is not None and work.commit == run.about
 
 
 def _is_sent_back_by_others(run: Run, task: Task) -> bool:
-    """True when others have rejected the same work meanwhile: what it found goes with what they found."""
+    """True if others have rejected the same work meanwhile; its findings are then added to theirs."""
     work = task.submission
     known = (
         task.find_rejected_round(work.handoff_id, work.tree) if work and work.commit == run.about else None
@@ -447,29 +447,29 @@ def _request_of_run(run: Run, ask: c.ApproveReview | c.RejectReview | c.AnswerRe
 # What a submission changes.
 
 MAX_REJECTED_COMMITS = 5
-"""Of how many rejected commits it is said what has changed since."""
+"""For how many rejected commits the changes since are listed."""
 
 
 class Patches(Protocol):
-    """What differs between commits, by the repository's own word."""
+    """The differences between commits in the repository."""
 
     def fork_point(self, base: str, commit: str) -> str:
-        """Where a commit left a base; empty when they have no common history."""
+        """Where a commit left a base; empty without common history."""
 
     def changed_paths(self, one: str, other: str) -> tuple[str, ...] | None:
-        """The files that differ; None when a commit is not here."""
+        """The files that differ; None if a commit is unknown."""
 
     def read_patch(
         self, since: str, commit: str, paths: Sequence[str], longest: int, *, control: Sequence[str]
     ) -> RenderedChange:
-        """The change as a reviewer reads it, no longer than that."""
+        """The change as a reviewer reads it, truncated to a length."""
 
     def lines_around(self, commit: str, path: str, line: int) -> tuple[str, ...]:
-        """A line of a file with its neighbours, each with its number; none when there is no such line."""
+        """A numbered line of a file with its neighbours; empty if there is no such line."""
 
 
 class SubmittedChanges:
-    """What submissions change, by the ledger's own repository."""
+    """The changes of submissions, from the ledger's own repository."""
 
     def __init__(self, ledger: Ledger, patches: Patches, base_tip: Callable[[], str], longest: int) -> None:
         self._ledger = ledger
@@ -478,13 +478,13 @@ class SubmittedChanges:
         self._longest = longest
 
     def lines_around(self, commit: str, path: str, line: int) -> tuple[str, ...]:
-        """The code that a finding is about, as it was submitted; none when it is not to be found."""
+        """The code that a finding refers to, as submitted; empty if it cannot be found."""
         return self._patches.lines_around(commit, path, line) if path and line > 0 else ()
 
     def submission_change(
         self, task: Task, submission: Submission, paths: Sequence[str] = ()
     ) -> SubmittedChange:
-        """What a submission changes; of the given files alone, where some are given."""
+        """The changes of a submission, optionally only in the given files."""
         found = self._ledger.difference(task, submission.commit)
         if found is None:
             raise EnvironmentFault(
@@ -512,7 +512,7 @@ class SubmittedChanges:
         )
 
     def since(self, task: Task, commit: str) -> dict[str, tuple[str, ...]]:
-        """Of each commit of a task that was rejected, the files that are different now; of the last few alone."""
+        """For the last rejected commits of a task, the files that differ now."""
         rejected = [review.commit for review in task.standing_rounds[-MAX_REJECTED_COMMITS:]]
         found = {before: self._patches.changed_paths(before, commit) for before in rejected}
         return {before: paths for before, paths in found.items() if paths is not None}

@@ -1,4 +1,4 @@
-"""The steps of a run that block (its start, the record of its end, the answer to its stop) and the threads that take them."""
+"""The blocking steps of a run (starting it, recording its end, answering its stop) and the threads for them."""
 
 from __future__ import annotations
 
@@ -35,25 +35,25 @@ from remand.domain.text.words import remove_invisible
 MAX_LEFT_FILES = 20
 MAX_DETAIL = 500
 MAX_SUBMISSIONS = 2
-"""How often work is submitted that cannot be."""
+"""How often a submission that fails for technical reasons is attempted."""
 MAX_NAMED = 10
 FORGOTTEN_SECONDS = 600.0
-"""How much longer than it may take a run of another ledger, or of another host, is waited for."""
+"""How long past its time limit a run of another ledger or host is waited for."""
 CODES_ENDING_RUN = ("gate_held", "gate_errored")
-"""Answers to a done claim after which the agent is not started again."""
+"""Refusals of a done claim after which the agent is not restarted."""
 
 
 class RunAssignment(Record, kw_only=True):
-    """A run that the ledger knows, and that is about to start."""
+    """A run that is recorded in the ledger and about to start."""
 
     run_id: str
     task: Task
     member: Member
     purpose: Purpose
     note: str = ""
-    """What the agent is told before all else: why its last run was not the end."""
+    """The first part of the prompt: why the last run was not the end."""
     is_trial: bool = False
-    """It starts to find out whether a fault of the system still exists: its failure is not the task's."""
+    """Whether it starts to test if a fault of the system persists; its failure is not charged to the task."""
 
 
 class ActiveRun(NamedTuple):
@@ -64,40 +64,40 @@ class ActiveRun(NamedTuple):
 
 
 class EndedRun(NamedTuple):
-    """A run whose end the ledger has recorded."""
+    """A run whose end is recorded."""
 
     run: ActiveRun
     end: RunEnd
     task: Task | None
-    """The task afterwards; None when the ledger refused the end."""
+    """The task afterwards; None if the ledger refused the end."""
     fault: str = ""
-    """How the run failed, in words; empty when it did not."""
+    """How the run failed, in words; empty if it did not."""
     worktree_fault: CannotRun | None = None
-    """What keeps its worktree from being used."""
+    """Why its worktree cannot be used."""
 
 
 class StopAnswer(NamedTuple):
     task: Task
     note: str | None = None
-    """What the agent is told in its next run; None when there is none now."""
+    """The message for the agent's next run; None if there is none now."""
     has_run_gates: bool = False
 
 
 class ReviewAgents(Protocol):
-    """Agents that are asked in place of people, to review work or to decide on rejections."""
+    """Agents that review work or decide on rejections in place of people."""
 
     def choose(self, purpose: Purpose, task: Task, load: Load) -> Member | None:
-        """Who is asked about a task; None when a person has to look."""
+        """The agent for a task; None if a person is needed."""
 
     def prompt(self, assignment: RunAssignment) -> str:
-        """What that agent is told. Raises `CannotRun`."""
+        """That agent's prompt. Raises `CannotRun`."""
 
     def apply_answer(self, run: ActiveRun, result: SessionResult) -> str:
-        """Makes the agent's last message count; returns why it does not, if so."""
+        """Applies the agent's last message; returns why it has no effect, if so."""
 
 
 class RunEnvironment(NamedTuple):
-    """What all runs have in common."""
+    """What all runs share."""
 
     worktrees: ports.TaskWorktrees
     sockets: ports.AgentSockets
@@ -107,21 +107,21 @@ class RunEnvironment(NamedTuple):
     opinions: ReviewAgents
     bounds: Callable[[], Bounds]
     environment: Callable[[], dict[str, str]]
-    """What the scheduler's own environment hands on."""
+    """The variables that the scheduler passes on from its own environment."""
     log: Callable[[str], str]
-    """The file that a run's output is written to."""
+    """The file for a run's output."""
     program: str = ""
-    """The path of our own executable, for agents whose shells may not find it by its name."""
+    """The path of our executable, for agents whose shells may not find it by name."""
 
 
 class AgentRuns:
-    """Takes the blocking steps of runs. Each is called in a worker thread, and returns what came of it."""
+    """The blocking steps of runs. Each is called in a worker thread and returns its result."""
 
     def __init__(self, environment: RunEnvironment, ledger: LedgerClient) -> None:
         self._env = environment
         self._ledger = ledger
         self._failed_submissions: Counter[str] = Counter()
-        """How often in a row a task's work could not be submitted."""
+        """How often in a row a task's submission failed for technical reasons."""
         self._is_closed = False
 
     @property
@@ -132,14 +132,14 @@ class AgentRuns:
         return self._env.opinions.choose(purpose, task, load)
 
     def close(self) -> None:
-        """Answers no more stops: done claims that are being measured are ended."""
+        """Stops answering stops and ends the measurements in progress."""
         self._is_closed = True
         self._env.claims.close()
 
     # ---------------------------------------------------------------------------------------- start
 
     def start(self, assignment: RunAssignment) -> ActiveRun:
-        """Starts the process of a run. Raises `CannotRun`, `Refused`, `EnvironmentFault` or OSError, and leaves nothing behind."""
+        """Starts the process of a run. On `CannotRun`, `Refused`, `EnvironmentFault` or OSError it leaves nothing behind."""
         env, run_id, member = self._env, assignment.run_id, assignment.member
         worktree = self._prepare_worktree(assignment)
         prompt = self._prompt(assignment, worktree)
@@ -147,7 +147,7 @@ class AgentRuns:
         try:
             config = env.hosts.launch_config(member.command, run_id, prompt)
             socket = env.sockets.open(run_id, member.name, assignment.task.id, worktree)
-            # In a sandbox the socket alone says who the agent is; without one, these variables do.
+            # In a sandbox the socket alone identifies the agent; otherwise these variables do.
             identity = {
                 "REMAND_ACTOR": member.name,
                 "REMAND_TASK": assignment.task.id,
@@ -185,13 +185,13 @@ class AgentRuns:
             start = (task.claim.base if task.claim else "") or self._ledger.rules.base
             return self._env.worktrees.prepare(task.id, task_branch(task), start, is_confined=is_confined)
         commit = task.submission.commit if task.submission else self._ledger.rules.base
-        # A branch of an earlier review would be taken as it is, at the commit that was rejected then.
+        # An earlier review's branch would be reused at the commit that was rejected then.
         branch = f"remand/{assignment.purpose}/{task.id}-{commit[:12]}"
         name = f"{task.id}-{assignment.purpose}"
         return self._env.worktrees.prepare(name, branch, commit, is_confined=is_confined)
 
     def _prompt(self, assignment: RunAssignment, worktree: TaskWorktree) -> str:
-        """What the agent is told. Why its last run was not the end comes first."""
+        """The prompt; it starts with why the last run was not the end."""
         if assignment.purpose != Purpose.WORK:
             return self._env.opinions.prompt(assignment)
         text = self._ledger.prompt_for_agent(assignment.task.id, assignment.member.name)
@@ -227,7 +227,7 @@ class AgentRuns:
     # ---------------------------------------------------------------------------------------- end
 
     def end(self, run: ActiveRun, ended: RunEnd) -> EndedRun:
-        """Records the end of a run, and releases its socket and worktree. What follows from it the ledger decides."""
+        """Records the end of a run and releases its socket and worktree. The ledger decides what follows."""
         self._clean_up(run.assignment.run_id)
         task, fault = self._record_end(run, ended)
         worktree_fault = None
@@ -242,7 +242,7 @@ class AgentRuns:
         return EndedRun(run, ended, task, fault, worktree_fault)
 
     def _record_end(self, run: ActiveRun, ended: RunEnd) -> tuple[Task | None, str]:
-        """The task after the end of a run, and how the run failed if it did."""
+        """The task after a run's end, and the run's failure if it failed."""
         assignment = run.assignment
         result = self._env.hosts.parse_result(assignment.member.command, ended.output, ended.status)
         is_work = assignment.purpose == Purpose.WORK
@@ -273,9 +273,10 @@ class AgentRuns:
         return accepted_task(answer), describe_run_end(failures[0]) if failures else ""
 
     def record_lost(self, task_id: str, run: Run, last_sign: Instant, max_seconds: float) -> None:
-        """Records that a run ended with the scheduler that had started it.
+        """Records that a run ended together with the scheduler that started it.
 
-        It lasted until its last sign of life, or until now when there is none, and never longer than a run may.
+        It counts as having lasted until its last sign of life, or until now if there is none, but no longer than the
+        time limit.
         """
         now = self._ledger.now()
         lasted = seconds_between(run.started_at, min(last_sign or now, now))
@@ -293,9 +294,9 @@ class AgentRuns:
     # ---------------------------------------------------------------------------------------- stop
 
     def answer_stop(self, task: Task, worktree: TaskWorktree | None = None) -> StopAnswer:
-        """What follows from the stop of a task's agent: its work is measured, or it is told what is missing.
+        """Handles the stop of a task's agent: its work is measured, or it is told what is missing.
 
-        Without a worktree, the stop was seen by an earlier scheduler, or could not be answered then. Raises `CannotRun`.
+        Without a worktree, an earlier scheduler saw the stop, or it could not be answered then. Raises `CannotRun`.
         """
         claim = task.claim
         if claim is None or stop_meaning(task, StopState()) in (StopMeaning.END, StopMeaning.WAIT):
@@ -314,7 +315,7 @@ class AgentRuns:
                 return self._send_back(task, claim, no_commit)
             commit = self._env.worktrees.import_commits(worktree)
         except CannotRun as fault:
-            # What is in git's way may be of the agent's own making: it is told, and no other has to wait for it.
+            # The agent may have caused the git problem itself: it is told, and nobody else has to wait.
             if fault.cause != "git":
                 raise
             return self._send_back(task, claim, f"Your work cannot be imported: {fault}")
@@ -323,7 +324,7 @@ class AgentRuns:
         return self._submit(task, claim, worktree, commit)
 
     def _submit(self, task: Task, claim: Claim, worktree: TaskWorktree, commit: str) -> StopAnswer:
-        """Makes the done claim. That nothing could be measured is recorded once it was tried twice."""
+        """Makes the done claim. A failure to measure is recorded after the second attempt."""
         try:
             answer = self._env.claims.submit(worktree, claim.agent, commit)
         except CannotRun as fault:
@@ -345,9 +346,9 @@ class AgentRuns:
         return self._send_back(task, claim, answer.message)._replace(has_run_gates=True)
 
     def _send_back(self, task: Task, claim: Claim, text: str) -> StopAnswer:
-        """Sends the agent back with nothing measured, until it has stopped so too often in a row."""
+        """Sends the agent back without measuring anything, until it has stopped like this too often in a row."""
         ends = [event for event in self._ledger.task_events(task.id) if isinstance(event, RunEnded)]
-        # A run that did not end by itself is no stop, and is not counted.
+        # A run that did not end by itself is not a stop and does not count.
         if ends and ends[-1].how == How.EXITED:
             self._ledger.ask(
                 c.CountIdleStop(
@@ -360,9 +361,9 @@ class AgentRuns:
 
 
 def run_bounds(run: RunSettings, reports: str, hidden: tuple[str, ...]) -> Bounds:
-    """What agents may use and reach, by the configuration: the gates' reports as well, and nothing that is hidden."""
+    """The resources agents may use and reach by configuration; gate reports are included, hidden paths excluded."""
     with suppress(OSError):
-        # What does not exist when an agent starts it never sees.
+        # An agent never sees what does not exist when it starts.
         os.makedirs(reports, mode=0o700, exist_ok=True)
     return Bounds(
         seconds=run.seconds,
@@ -378,9 +379,9 @@ def task_branch(task: Task) -> str:
 
 
 def _fault_detail(ended: RunEnd, result: SessionResult) -> str:
-    """The last line about what went wrong, or that the agent said; empty when nothing did.
+    """The last line about the error, or the agent's last line; empty if there is neither.
 
-    What a host prints besides the agent's words is no reason for an end that was ours.
+    A host's other output does not explain an end that we caused.
     """
     if ended.how == How.EXITED and not ended.status and not result.error:
         return ""
@@ -392,7 +393,7 @@ def _fault_detail(ended: RunEnd, result: SessionResult) -> str:
 
 
 def _is_rejected_already(events: Sequence[Event], commit: str) -> bool:
-    """True when the gates have rejected the commit since the last run: that stop is answered, and not counted again."""
+    """True if the gates have rejected the commit since the last run: that stop is answered and not counted again."""
     found = (event for event in reversed(events) if isinstance(event, GateRejected | RunEnded))
     last = next(found, None)
     return isinstance(last, GateRejected) and last.verdict.commit == commit
@@ -405,7 +406,7 @@ def _uncommitted_text(paths: tuple[str, ...]) -> str:
 
 
 def import_agent_commits(ledger: LedgerClient, worktrees: ports.TaskWorktrees, worktree: TaskWorktree) -> str:
-    """Imports what an agent has committed, as long as it holds the task: what was handed in stays as it is."""
+    """Imports an agent's commits while it holds the task; submitted work remains unchanged."""
     task = ledger.task(worktree.task_id)
     if task is None or task.status != Status.CLAIMED:
         raise CannotRun(
@@ -415,7 +416,7 @@ def import_agent_commits(ledger: LedgerClient, worktrees: ports.TaskWorktrees, w
 
 
 class NotStarted(NamedTuple):
-    """A run that could not start; `is_recorded` once the ledger knows."""
+    """A run that could not start; `is_recorded` says whether the ledger knows."""
 
     assignment: RunAssignment
     fault: CannotRun
@@ -423,46 +424,46 @@ class NotStarted(NamedTuple):
 
 
 RunJobResult = ActiveRun | NotStarted | EndedRun | StopAnswer | CannotRun | EnvironmentFault | OSError | None
-"""What came of a job; None when it failed in a way that nobody foresaw, which the executor reports."""
+"""The result of a job; None after an unexpected error, which the executor reports."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RunJob:
-    """Something that blocks, done in a worker thread. Until its result is handled, its task is busy."""
+    """Blocking work in a worker thread. Its task is busy until its result is handled."""
 
     task_id: str
     member: Member
     work: Callable[[], RunJobResult]
     since: float = 0.0
-    """When it was submitted, by the scheduler's clock."""
+    """When it was submitted, on the scheduler's clock."""
     starts: RunAssignment | None = None
-    """The run that it starts."""
+    """The run to start."""
     is_slow: bool = False
-    """It measures a done claim, which takes minutes."""
+    """Whether it measures a done claim, which takes minutes."""
     is_retried: bool = False
-    """It records something: as long as the ledger cannot take it, it is done again."""
+    """Whether it is repeated until the ledger accepts what it records."""
 
 
 class Workers:
-    """Does jobs in threads. Only the loop's thread calls this, but for `note_process_end`."""
+    """Runs jobs in threads. Only the loop's thread calls this, except for `note_process_end`."""
 
     def __init__(self, executor: Executor, slow_executor: Executor) -> None:
-        """`slow_executor` is for what takes minutes, so that no start or end has to wait for it."""
+        """`slow_executor` takes jobs of minutes, so that no start or end waits for them."""
         self._executor = executor
         self._slow_executor = slow_executor
         self._inbox: SimpleQueue[str | tuple[RunJob, RunJobResult]] = SimpleQueue()
         self._jobs: dict[RunJob, None] = {}
         self.woken = threading.Event()
-        """Set when there is something in the queue."""
+        """Set while the queue is not empty."""
 
     @property
     def jobs(self) -> list[RunJob]:
-        """The jobs whose results are not handled yet. The copy is made in one step, so any thread may ask."""
+        """Jobs whose results have not been handled. The copy is atomic, so any thread may call this."""
         return list(self._jobs)
 
     @property
     def is_idle(self) -> bool:
-        """True when nothing is being done, and nothing waits in the queue."""
+        """True if no job is running and the queue is empty."""
         return not self._jobs and self._inbox.empty()
 
     def submit(self, job: RunJob) -> None:
@@ -480,12 +481,12 @@ class Workers:
             self.woken.set()
 
     def note_process_end(self, run_id: str) -> None:
-        """Called by whichever thread sees the process of a run end."""
+        """Called by the thread that sees a run's process end."""
         self._inbox.put(run_id)
         self.woken.set()
 
     def results(self) -> Iterator[str | tuple[RunJob, RunJobResult]]:
-        """Takes what is in the queue: ids of runs whose process has ended, and results of jobs."""
+        """Empties the queue: ids of runs whose process has ended, and results of jobs."""
         while True:
             try:
                 item = self._inbox.get_nowait()

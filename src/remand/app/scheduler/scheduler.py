@@ -1,4 +1,4 @@
-"""The scheduler: looks at the ledger, decides on the next step of every task, starts runs, and finishes those that ended."""
+"""The scheduler: reads the ledger, decides on each task's next step, starts runs, and finishes those that ended."""
 
 from __future__ import annotations
 
@@ -46,14 +46,14 @@ from remand.domain.task import Status, Task
 
 WAIT_SECONDS = 0.05
 LOOK_SECONDS = 1.0
-"""Leases end and backoffs pass without anybody writing anything: once a second everything is looked at."""
+"""Leases and backoffs end without any write, so everything is looked at once a second."""
 RETRY_SECONDS = 1.0
 MAX_STARTING = 8
-"""How many runs start at once; more would only wait for one another."""
+"""How many runs start at once; more would only compete."""
 
 
 class Scheduler:
-    """One thread runs the loop and alone changes what is kept here; worker threads put their results into one queue."""
+    """One thread runs the loop and alone changes this state; worker threads put their results into one queue."""
 
     def __init__(
         self,
@@ -73,44 +73,44 @@ class Scheduler:
         self._worktrees = worktrees
         self._workers = workers
         self._max_seconds = max_seconds
-        """How long a run may take, as the configuration has it now."""
+        """The current time limit of a run."""
         self._last_sign = last_sign
-        """When something was last heard of a run; empty when that is not known."""
+        """The time of a run's last output; empty if unknown."""
         self._changes = changes
         self._report = report
         self.clock = clock
         self.breaker = Breaker()
         self.trouble = ""
-        """Why the last look failed; empty when it did not."""
+        """Why the last tick failed; empty if it did not."""
         self.waiting = ""
-        """Why nothing starts; empty when nothing prevents it."""
+        """Why nothing starts; empty if nothing prevents it."""
         self._active: dict[str, ActiveRun] = {}
         self._retries: list[RunJob] = []
         self._retry_at = 0.0
         self._ended_processes: set[str] = set()
         self._touched: set[str] = set()
-        """Tasks that a job was done for since the last look."""
+        """Tasks for which a job was done since the last look."""
         self._handed_over: dict[str, float] = {}
-        """When it was first seen that the agent of a run has handed in its work."""
+        """When it was first seen that a run's agent had submitted its work."""
         self._gates = BrokenGates()
         self._last_assigned = ""
         self._refused: set[tuple[str, str]] = set()
-        """Each task that the rules did not let be assigned to a member since it was last given to anybody."""
+        """Assignments that the rules refused, until the task is next given to anybody."""
         self._max_new = 0
-        """How many more tasks may start that nobody has worked on before too much is on its way to review."""
+        """How many more new tasks may start before too many are on their way to review."""
         self._reason = ""
-        """Why nothing starts, as far as this tick has found out."""
+        """Why nothing starts, as found during this tick."""
         self._session = ""
         self._takes_new = True
         self._has_started = False
-        """The last tick gave somebody a task, or would have if fewer runs were starting."""
+        """Whether the last tick assigned a task, or would have if fewer runs were starting."""
         self._stopping = threading.Event()
         self._seen_changes, self._looked_at = -1, -LOOK_SECONDS
 
     # ---------------------------------------------------------------------------------------- the loop
 
     def run(self, chores: Sequence[Chore] = (), *, once: bool = False) -> None:
-        """Runs until it is stopped and every agent has ended. `once`: starts what can start now, and sees it to its end."""
+        """Runs until it is stopped and every agent has ended. With `once`, it starts what can start now and finishes it."""
         self.recover()
         for chore in chores if once else ():
             chore.run_now()
@@ -139,7 +139,7 @@ class Scheduler:
         self._workers.woken.set()
 
     def recover(self) -> None:
-        """Takes up what a scheduler before this one left: its runs are lost, its worktrees are kept or removed."""
+        """Recovers from the previous scheduler: its runs are recorded as lost, its worktrees kept or removed."""
         self._session = self._ledger.session
         self._ledger.skip_news()
         for task in self._ledger.running_tasks():
@@ -149,7 +149,7 @@ class Scheduler:
         self._worktrees.remove_others(self._ledger.open_tasks())
 
     def tick(self, *, is_whole: bool = True) -> None:
-        """Takes the next step of everything that waits for one, or only of what has changed since the last tick."""
+        """Takes the next step of everything, or only of what changed since the last tick."""
         if self._stopping.is_set():
             self._end_agents()
         changed = self._ledger.changed_tasks() | self._touched
@@ -171,14 +171,14 @@ class Scheduler:
         self._handle_results()
 
     def _tick_if_changed(self) -> bool:
-        """Ticks when something has changed, and over everything once a second; True when it has."""
+        """Ticks after a change, and over everything once a second; True if there was a change."""
         now = time.monotonic()
         try:
             changes = self._changes()
         except LedgerReplaced:
             raise
         except (RemandError, OSError):
-            changes = -1  # the tick finds out, and reports it
+            changes = -1  # the tick itself meets and reports the error
         is_due = now - self._looked_at >= LOOK_SECONDS
         if not (is_due or changes != self._seen_changes or self._workers.woken.is_set()):
             return False
@@ -188,7 +188,7 @@ class Scheduler:
         return True
 
     def _try_tick(self, *, is_whole: bool) -> None:
-        """One tick; what goes wrong with the ledger or the disk is reported once and tried again."""
+        """One tick; errors of the ledger or the disk are reported once, and the tick is retried."""
         trouble = ""
         try:
             self.tick(is_whole=is_whole or bool(self.trouble))
@@ -201,7 +201,7 @@ class Scheduler:
         self.trouble = trouble
 
     def _is_done(self) -> bool:
-        """True when nothing is under way, and a look at everything finds nothing that could be."""
+        """True if nothing is in progress and nothing could be started."""
         if self.is_idle:
             self._try_tick(is_whole=True)
         return self.is_idle
@@ -209,7 +209,7 @@ class Scheduler:
     # ---------------------------------------------------------------------------------------- view
 
     def _read_view(self, changed: set[str] | None) -> d.SchedulerView:
-        """The tasks and runs as they are now: all of them, or those of the tasks that have changed."""
+        """The current tasks and runs: all, or those of changed tasks."""
         if changed is None:
             statuses = (Status.CLAIMED, *d.REVIEW_RUN_STATUS.values())
             tasks = [task for status in statuses for task in self._ledger.active_tasks(status)]
@@ -277,7 +277,7 @@ class Scheduler:
             self._start_process(run_id, after, member, purpose, note)
 
     def _assign_tasks(self) -> None:
-        """Gives free agents the tasks that are next for them."""
+        """Assigns the next suitable tasks to free agents."""
         rules, waiting_for_review = self._ledger.rules, self._ledger.waiting_for_review()
         self._reason = d.review_backlog(rules, waiting_for_review) or self._reason
         members, self._max_new = d.decide_assignments(
@@ -296,7 +296,7 @@ class Scheduler:
                 self._assign_first(member, candidates)
 
     def _candidate_tasks(self) -> Iterator[Task]:
-        """The tasks that can be claimed; of those that are new, which come last, none when too much awaits review."""
+        """The claimable tasks; new ones come last and are omitted when too many submissions await review."""
         now = self._ledger.now()
         for task in self._ledger.ready_tasks():
             if self._max_new <= 0 and task.status == Status.INCOMING:
@@ -313,7 +313,7 @@ class Scheduler:
         )
 
     def _assign_first(self, member: Member, candidates: d.CandidateTasks) -> None:
-        """Gives a member the first task that it may have: the queue does not know all that the rules do."""
+        """Assigns a member the first task that the rules allow; the queue does not know all rules."""
         actor = self._ledger.rules.team.actor(member.name)
         assign = partial(self._assign_task, member)
         if candidates.take(actor, has_team=True, may_have=assign) is None and candidates.has_more:
@@ -322,9 +322,9 @@ class Scheduler:
                 assign(first)
 
     def _may_have(self, member: Member, task: Task) -> bool:
-        """False for a task that the member's run has failed, as long as it is left to others who may start."""
+        """False for a task that the member's run has failed, while others may take it."""
         if not task.spent.faults or self.breaker.is_open(*member_scopes(member)):
-            return True  # one that is let through to try costs the task nothing
+            return True  # a trial run costs the task nothing
         failed = d.failed_agents(self._ledger.task_events(task.id))
         if member.name not in failed:
             return True
@@ -358,7 +358,7 @@ class Scheduler:
     def _start_process(
         self, run_id: str, task: Task, member: Member, purpose: Purpose, note: str = ""
     ) -> None:
-        """Has a worker thread start the process of a run that the ledger knows."""
+        """Starts the process of a recorded run in a worker thread."""
         scopes = member_scopes(member)
         assignment = RunAssignment(
             run_id=run_id,
@@ -380,9 +380,9 @@ class Scheduler:
             return NotStarted(assignment, CannotRun("system", str(error)))
 
     def _may_start(self, member: Member) -> bool:
-        """False while something is wrong with what the member needs; that is then the reason for waiting.
+        """False while something that the member needs is broken, which is then the reason for waiting.
 
-        Asked before each start: an open breaker lets one run through to try, which may have been the start before.
+        Called before each start: an open breaker permits one trial run, which may have been the previous start.
         """
         if self._is_allowed(member):
             return True
@@ -405,7 +405,7 @@ class Scheduler:
     # ---------------------------------------------------------------------------------------- finish
 
     def _finish(self, *, is_whole: bool) -> None:
-        """Handles what worker threads have done, and has the ends of processes recorded."""
+        """Handles the results of worker threads and records the ends of processes."""
         self._handle_results()
         names = (
             list(self._active)
@@ -466,7 +466,7 @@ class Scheduler:
                 pass
 
     def _handle_failed_start(self, job: RunJob, result: NotStarted) -> None:
-        """Has it recorded that a run could not start, and then counts it as a failure of what it is charged to."""
+        """Records that a run could not start, and then counts it as a failure of the responsible part."""
         assignment, fault, is_recorded = result
         is_systems = fault.cause in (*SYSTEM_CAUSES, "program")
         if is_recorded:
@@ -481,7 +481,7 @@ class Scheduler:
         self._workers.submit(RunJob(job.task_id, job.member, record, is_retried=True))
 
     def _handle_end(self, job: RunJob, ended: EndedRun) -> None:
-        """What follows from a run whose end is recorded: its stop is answered."""
+        """Answers the stop of a run whose end is recorded."""
         assignment, task = ended.run.assignment, ended.task
         self._handed_over.pop(assignment.run_id, None)
         member = assignment.member
@@ -500,7 +500,7 @@ class Scheduler:
             self._answer_stop(task, member, ended.run.worktree)
 
     def _continue_after_stop(self, answer: StopAnswer) -> None:
-        """Starts the agent again with what it is told, if there is anything."""
+        """Restarts the agent with the message for it, if there is one."""
         claim = answer.task.claim
         member = d.startable_member(self._ledger.rules.team, claim.agent) if claim else None
         current = self._ledger.task(answer.task.id)
@@ -515,7 +515,7 @@ class Scheduler:
         self.breaker.record_failure(scope, job.task_id, message, now=self.clock(), is_certain=is_certain)
 
     def _end_agents(self) -> None:
-        """Asks every agent to end; one that is just starting ends as soon as it is there."""
+        """Asks every agent to end; one that is just starting ends once it has started."""
         for run in self._active.values():
             run.process.stop()
         self._runs.close()
@@ -524,32 +524,32 @@ class Scheduler:
 
     @property
     def blocked_reason(self) -> str:
-        """What kept it from starting more when it looked last; empty when nothing did."""
+        """Why it did not start more in its last look; empty if nothing prevented it."""
         return self.trouble or self.waiting
 
     @property
     def is_broken(self) -> bool:
-        """True when something is wrong with the system."""
+        """True if something is wrong with the system."""
         return bool(self.breaker.breaches) or bool(self._gates.open_questions)
 
     @property
     def is_idle(self) -> bool:
-        """True when nothing is under way, and nothing was done that has not been looked at since."""
+        """True if nothing is in progress and every finished step has been looked at."""
         return not (self._active or self._touched) and self._workers.is_idle
 
     @property
     def active_runs(self) -> list[ActiveRun]:
-        """The runs under way. The copy is made in one step, so any thread may ask."""
+        """The active runs. The copy is atomic, so any thread may call this."""
         return list(self._active.values())
 
     @property
     def active_measurements(self) -> list[RunJob]:
-        """The done claims that are being measured."""
+        """The done claims being measured."""
         return [job for job in self._workers.jobs if job.is_slow]
 
     @property
     def load(self) -> Load:
-        """How many tasks each member has in hand: those whose end is being answered are still its own."""
+        """How many tasks each member works on, including those whose end is being handled."""
         runs = {(run.assignment.task.id, run.assignment.member.name) for run in self._active.values()}
         return Load(
             Counter(name for _, name in runs | {(job.task_id, job.member.name) for job in self._workers.jobs})

@@ -1,4 +1,4 @@
-"""The scheduler's status file: written by the scheduler alone, read by anybody, trusted by nobody."""
+"""The scheduler's status file: written only by the scheduler, read by anybody, trusted by nobody."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ MAX_SIZE = 1 << 20
 
 
 class BreachStatus(Record, kw_only=True, omit_defaults=False):
-    """Something wrong with the system, for which nothing is started, as it is told to whoever looks on."""
+    """A fault of the system that prevents starts, as shown to users."""
 
     cause: str
-    """What is wrong, in one word that stays the same."""
+    """The cause as a stable word."""
     message: str
     since: Instant
     until: Instant = ""
-    """When one run is let through to try."""
+    """When one trial run is permitted."""
 
     @property
     def member(self) -> str:
-        """The one member that is not started for it; empty when it is everybody who uses the program, or everybody."""
+        """The only affected member; empty if it affects all users of the program, or everybody."""
         return self.cause.partition(" of ")[2]
 
 
@@ -39,11 +39,11 @@ class ActiveAgent(Record, kw_only=True, omit_defaults=False):
     purpose: str
     started_at: Instant
     last_line: str = ""
-    """What it said last."""
+    """Its last output."""
 
 
 class ActiveMeasurement(Record, kw_only=True, omit_defaults=False):
-    """A done claim that the scheduler measures."""
+    """A done claim being measured by the scheduler."""
 
     task_id: str
     agent: str
@@ -52,7 +52,7 @@ class ActiveMeasurement(Record, kw_only=True, omit_defaults=False):
 
 
 class SchedulerStatus(Record, kw_only=True, omit_defaults=False):
-    """How a scheduler is doing."""
+    """The state of a scheduler."""
 
     pid: int
     started_at: Instant
@@ -60,12 +60,12 @@ class SchedulerStatus(Record, kw_only=True, omit_defaults=False):
     """When it last looked at the ledger."""
     tier: str = ""
     detail: str = ""
-    """Why the tier is no better."""
+    """Why the confinement is no better."""
     breaker: tuple[BreachStatus, ...] = ()
     waiting: str = ""
-    """Why nothing is started; empty when nothing keeps it."""
+    """Why nothing starts; empty if nothing prevents it."""
     forge: str = ""
-    """The trouble with the forge; empty when there is none."""
+    """The problem with the forge; empty if there is none."""
     agents: tuple[ActiveAgent, ...] = ()
     gates: tuple[ActiveMeasurement, ...] = ()
 
@@ -73,7 +73,7 @@ class SchedulerStatus(Record, kw_only=True, omit_defaults=False):
 def unstartable_by_status(
     status: SchedulerStatus | None, members: Iterable[Member], missing: Collection[str] = ()
 ) -> dict[str, str]:
-    """The members that cannot be started, and why: by what a scheduler says that runs, and the programs not found."""
+    """The members that cannot be started and why, from a running scheduler's status and from missing programs."""
     faults = {breach.cause: breach.message for breach in status.breaker} if status else {}
     return unstartable_members(members, faults, missing)
 
@@ -83,12 +83,12 @@ _decode = msgspec.json.Decoder(SchedulerStatus).decode
 
 
 def encode_status(status: SchedulerStatus) -> bytes:
-    """A status as it is kept."""
+    """Serialises a status."""
     return _encode(status)
 
 
 def decode_status(content: bytes) -> SchedulerStatus | None:
-    """A status as it was kept; None for what is torn, too much, or was never one."""
+    """Parses a status; None if it is truncated, too large or invalid."""
     if len(content) > MAX_SIZE:
         return None
     try:
@@ -99,7 +99,7 @@ def decode_status(content: bytes) -> SchedulerStatus | None:
 
 
 def _is_sound(status: SchedulerStatus) -> bool:
-    """True when the number is a process's and every time a time: both are reckoned with."""
+    """True if the process id and all times are valid, as calculations use them."""
     times = [status.started_at, status.tick_at]
     times += [breach.since for breach in status.breaker]
     times += [breach.until for breach in status.breaker if breach.until]

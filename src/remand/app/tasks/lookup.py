@@ -1,4 +1,4 @@
-"""Finds tasks by name and by lineage, and people by any spelling of their name."""
+"""Finds tasks by name and ancestry, and people by any spelling of their name."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from remand.ledger.traces import FILED, INVALID
 
 
 def participants(task: Task) -> tuple[str, ...]:
-    """Everyone who has a part in a task: first those kept away, then those who had a part in its work."""
+    """Everyone involved in a task: first those locked out, then those who worked on it."""
     people, rejections, claim = task.people, task.rejections, task.claim
     last, offers = rejections.last_rejection, task.claims.offers
     return (
@@ -48,13 +48,13 @@ def participants(task: Task) -> tuple[str, ...]:
 
 
 class Lineage:
-    """The tasks above a task and below it."""
+    """The ancestors and descendants of tasks."""
 
     def __init__(self, tx: Transaction, get: Callable[[str], Task | None] | None = None) -> None:
         self._get = get or tx.tasks.get
 
     def ancestors(self, task: Task) -> Iterator[Task]:
-        """The tasks that this one was split from, the nearest first."""
+        """The tasks that this one was split from, nearest first."""
         seen = {task.id}
         while task.links.parent and task.links.parent not in seen:
             seen.add(task.links.parent)
@@ -65,7 +65,7 @@ class Lineage:
             yield task
 
     def inherited_lockouts(self, task: Task) -> tuple[tuple[str, str], ...]:
-        """Who is locked out of a task above this one, and of which."""
+        """Lockouts on ancestors of a task, with the ancestor."""
         return tuple(
             (lockout.agent, above.id)
             for above in self.ancestors(task)
@@ -73,14 +73,14 @@ class Lineage:
         )
 
     def participant_names(self, task: Task) -> tuple[str, ...]:
-        """Every name by which somebody is known on a task: first of those kept away, then of who had a part in it."""
+        """Every name of the people involved in a task: first those locked out, then those who worked on it."""
         if not task.links.parent:
             return participants(task)
         own = [lockout.agent for lockout in task.people.lockouts]
         return (*own, *(agent for agent, _ in self.inherited_lockouts(task)), *participants(task))
 
     def descendant_lockouts(self, task: Task) -> tuple[tuple[str, str], ...]:
-        """The tasks below this one, each with every agent that is locked out there because it is here."""
+        """The descendants of a task, each with the agents locked out there because they are locked out here."""
         found: list[tuple[str, str]] = []
         waiting = [(task, {lockout.agent for lockout in task.people.lockouts})]
         seen = {task.id}
@@ -105,7 +105,7 @@ class Lineage:
 
 
 def find_task_id(tx: Transaction, name: str) -> str:
-    """The task id behind an id or alias; empty when there is none."""
+    """The task id for an id or alias; empty if there is none."""
     if not name.isprintable():
         return ""
     bare = ids.parse_task_id(name)
@@ -115,10 +115,10 @@ def find_task_id(tx: Transaction, name: str) -> str:
 
 
 def resolve_task_id(tx: Transaction, name: str) -> str:
-    """The task id behind what people may write: an id, an alias, or the end of an id; empty when there is none.
+    """The task id for an id, an alias, or the end of an id; empty if there is none.
 
-    A handoff's id, or its end with `H-`, stands for the handoff's task. Refuses the end of several ids, and figures
-    that may as well be another task's issue number.
+    A handoff's id, or its end with `H-`, means the handoff's task. Refuses ambiguous ends, and digits that may also be
+    another task's issue number.
     """
     found = find_task_id(tx, name)
     end = "" if found else ids.parse_id_end(name)
@@ -132,7 +132,7 @@ def resolve_task_id(tx: Transaction, name: str) -> str:
 
 
 def resolve_handoff_id(tx: Transaction, name: str) -> str:
-    """The handoff id behind an id or the end of one; empty when it can be none. Refuses the end of several."""
+    """The handoff id for an id or the end of one; empty if it cannot be one. Refuses ambiguous ends."""
     bare, end = ids.parse_handoff_id(name) or "", "" if ids.may_be_task_id(name) else ids.parse_id_end(name)
     if not end or (bare and tx.names.find_task_id(bare)):
         return bare
@@ -140,7 +140,7 @@ def resolve_handoff_id(tx: Transaction, name: str) -> str:
 
 
 def task_of_handoff(tx: Transaction, handoff_id: str) -> str:
-    """The task of a handoff; empty when there is none. Of an imported one perhaps only its rejection tells."""
+    """The task of a handoff; empty if there is none. For an imported handoff, only its rejection may name the task."""
     if not handoff_id:
         return ""
     traces = (trace.task for trace in tx.traces.every(FILED, INVALID) if trace.handoff == handoff_id)
@@ -148,9 +148,9 @@ def task_of_handoff(tx: Transaction, handoff_id: str) -> str:
 
 
 def open_handoff_task(tx: Transaction, ask: c.RejectHandoff) -> Task | None:
-    """The task of a handoff that is open for somebody: nobody has evidence looked at for a closed one.
+    """The task of an open handoff; evidence is not checked for closed ones.
 
-    It is named as for any command, by its id or the end of it; the end of several names none.
+    It may be named by its id or an unambiguous end of it.
     """
     name = ""
     with suppress(Refused):
@@ -163,11 +163,11 @@ def open_handoff_task(tx: Transaction, ask: c.RejectHandoff) -> Task | None:
 
 
 _SUFFIX_MARKS = ".:@+"
-"""Marks by which a name is made of a known one: it is refused, since nobody could tell the two apart."""
+"""Characters that extend a known name to a new one; such names are refused, as nobody could tell the two apart."""
 
 
 def may_be_locked_out(tx: Transaction, team: Team, task: Task) -> PossibleIdentities:
-    """The members who may be locked out of a task, or of one it was split from, under a name that the team has lost."""
+    """The members who may be locked out of a task or an ancestor under a name that the team no longer has."""
     if not team.has_members:
         return ()
     above = Lineage(tx).ancestors(task) if task.links.parent else ()
@@ -182,7 +182,7 @@ def may_be_locked_out(tx: Transaction, team: Team, task: Task) -> PossibleIdenti
 
 
 def lockout_facts(tx: Transaction, team: Team, task: Task, lineage: Lineage | None = None) -> LockoutFacts:
-    """Who may not work on a task besides those who are locked out of it by name."""
+    """Who may not work on a task besides those locked out of it by name."""
     if not (task.links.parent or task.people.lockouts):
         return NO_LOCKOUTS
     return LockoutFacts(
@@ -192,7 +192,7 @@ def lockout_facts(tx: Transaction, team: Team, task: Task, lineage: Lineage | No
 
 
 def lost_names(tx: Transaction, team: Team) -> list[str]:
-    """The names that are locked out of a task, and that the team has neither as a member's nor as a former one's."""
+    """Locked-out names that are neither a member's current nor former name."""
     if not team.has_members:
         return []
     found = {lockout.agent for task in tx.tasks.every() for lockout in task.active_lockouts}
@@ -203,7 +203,7 @@ NO_LOCKOUTS = LockoutFacts()
 
 
 class People:
-    """Everyone the ledger knows: the team, and all who have a part in one of its tasks."""
+    """Everyone the ledger knows: the team, and everyone involved in a task."""
 
     def __init__(self, tx: Transaction, team: Team) -> None:
         self._tx = tx
@@ -212,26 +212,26 @@ class People:
         self._recorded: dict[str, str] = {}
 
     def recorded_name(self, spelling: str) -> str:
-        """The name that is recorded for one that was said: the known one that it is a spelling of, else itself, tidied.
+        """The recorded form of a name: the known name that it is a spelling of, else the name itself, normalised.
 
-        `Fenster/2` is Fenster, whether or not Fenster is known yet; `Fenster/b` is when Fenster is.
+        `Fenster/2` means Fenster whether or not Fenster is known yet; `Fenster/b` does if Fenster is known.
         """
         found = self._recorded.get(spelling)
         if found is None:
             known = self._known_name(spelling)
-            if not known:  # one that is new may be known after the next command
+            if not known:  # a new name may be known after the next command
                 return normalise_name(instance_member(spelling) or spelling)
             found = self._recorded[spelling] = self._team.actor(known).name
         return found
 
     def similar_names(self, names: Iterable[str]) -> tuple[tuple[str, str], ...]:
-        """Each of these names that is new and looks like a known one, and that one."""
+        """The new names among these that resemble a known name, with that name."""
         return tuple([(name, known) for name in names if (known := self.find_similar_name(name))])
 
     def find_similar_name(self, spelling: str) -> str:
-        """The known name that a new one looks like; empty when there is none, or the name itself is known.
+        """The known name that a new one resembles; empty if there is none, or if the name itself is known.
 
-        A member's name is new until it has a part in a task. Plain letters alone are taken as the user means them.
+        A member's name is new until the member is involved in a task. Names of plain letters are accepted as they are.
         """
         known = self._known_name(spelling)
         if not spelling or (
@@ -257,11 +257,11 @@ class People:
             known = self._team.find_known_name(spelling) or next(
                 filter(None, map(self._name_on_tasks, names)), ""
             )
-            if known:  # one that is new may be known after the next command
+            if known:  # a new name may be known after the next command
                 self._found[spelling] = known
         return known
 
     def _name_on_tasks(self, name: str) -> str:
-        """Somebody with a part in a task. Of two spellings that two ledgers took in, each keeps its own."""
+        """A person involved in a task. If two ledgers recorded different spellings, each stays as it is."""
         spellings = self._tx.names.names_with_key(name_key(name)) if name else []
         return name if name in spellings else next(iter(spellings), "")

@@ -1,4 +1,4 @@
-"""The queue: rank, pool and due time of a task, the order of dependencies; and the staff: who can be started, and how busy."""
+"""The queue (rank, pool and due time of tasks, order of dependencies) and the staff (who can be started, who is free)."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ _decode_line = msgspec.json.Decoder(tuple[str | None, tuple[str, ...]]).decode
 _decode_barred = msgspec.json.Decoder(frozenset[str]).decode
 DUE_NOW: Instant = ""
 SPACING = 1 << 32
-"""How far apart the positions of new tasks are, so that others can be moved between them."""
+"""The distance between the positions of new tasks, so that others can be moved between them."""
 _MAX_BATCH = 32
 
 
 def queue_rank(task: Task, open_blockers: Collection[str]) -> str | None:
-    """The task's place in the queue: lane, priority, age, id. None when it cannot be claimed."""
+    """The task's sort key in the queue: lane, priority, age, id. None if it cannot be claimed."""
     if task.status not in CLAIMABLE or open_blockers:
         return None
     return f"{_LANES[task.status]}{_LEVELS[task.details.priority]}{task.details.created_at}{task.id}"
@@ -43,12 +43,12 @@ def task_of_rank(text: str) -> str:
 
 
 class AgentPool(NamedTuple):
-    """The agents that a task suits, as texts that a store can sort and compare."""
+    """The agents that may take a task, as texts that a store can sort and compare."""
 
     line: str
-    """Whom the task is reserved for, and the skills it asks for. Tasks alike in both stand in one line."""
+    """The agent that the task is reserved for and the skills it requires. Tasks with equal values share one line of the queue."""
     barred: str = ""
-    """The agents locked out of the task and its reviewers; empty when there are none."""
+    """The agents barred from the task and its reviewers; empty if there are none."""
 
 
 def agent_pool(task: Task) -> AgentPool:
@@ -59,18 +59,18 @@ def agent_pool(task: Task) -> AgentPool:
 
 
 def bars_agents(task: Task) -> bool:
-    """True when there are agents that a task is not for, wherever it stands."""
+    """True if a task bars any agents."""
     return bool(task.people.lockouts or task.people.reviewers)
 
 
 def line_prefixes(agent: str) -> tuple[str, str]:
-    """How the lines begin that an agent may take tasks from: those reserved for nobody, and those for itself."""
+    """The prefixes of the lines an agent may take tasks from: unreserved ones, and those reserved for it."""
     return "[null,", f"[{_encode(agent).decode()},"
 
 
 @lru_cache(maxsize=4096)
 def barred_agents(text: str) -> frozenset[str]:
-    """The agents that a task's pool bars; none when that cannot be read, as its row was changed."""
+    """The agents barred by a task's pool; empty if the text is invalid because its row was tampered with."""
     with suppress(msgspec.MsgspecError):
         return _decode_barred(text) if text else frozenset()
     return frozenset()
@@ -78,7 +78,7 @@ def barred_agents(text: str) -> frozenset[str]:
 
 @lru_cache(maxsize=4096)
 def is_suitable(pool: AgentPool, agent: Actor, has_team: bool) -> bool:
-    """True when the agent is one of those a pool is for. One that cannot be read, as its row was changed, is for nobody."""
+    """True if the agent belongs to a pool. An invalid pool, whose row was tampered with, has no agents."""
     try:
         reserved, skills = _decode_line(pool.line)
         barred = _decode_barred(pool.barred) if pool.barred else ()
@@ -92,24 +92,24 @@ def is_suitable(pool: AgentPool, agent: Actor, has_team: bool) -> bool:
 OpeningRow = tuple[str, str, str]
 """An agent, a line, and the rank of a task that the agent may take, next to one that bars it; only tasks that bar anyone count.
 
-An agent that the first of them bars finds what it may take at its own first opening, however many lie between.
+An agent barred by the first of them finds its first task at its own first opening, however many lie between.
 """
 
 
 def openings(standing: Iterable[tuple[str, str, str]]) -> Iterator[OpeningRow]:
-    """Every opening, given line, rank and barred agents of the tasks that bar anyone, in order."""
+    """All openings, from the lines, ranks and barred agents of the tasks that bar anyone, in order."""
     for (line, _, before), (next_line, rank, barred) in pairwise(standing):
         if line == next_line:
             yield from openings_at(line, rank, barred_agents(before), barred_agents(barred))
 
 
 def openings_at(line: str, rank: str, before: frozenset[str], barred: frozenset[str]) -> Iterator[OpeningRow]:
-    """The openings at a task that bars some agents, behind one that bars others."""
+    """The openings at a task that bars some agents, after one that bars others."""
     return ((agent, line, rank) for agent in sorted(before - barred))
 
 
 def due_time(task: Task, open_blockers: Collection[str]) -> Instant | None:
-    """When something happens to the task by itself; None when nothing does."""
+    """When something happens to the task by itself; None if nothing does."""
     if task.status == Status.DEFERRED:
         return (
             DUE_NOW if task.links.waits_for and not set(task.links.waits_for) & set(open_blockers) else None
@@ -125,27 +125,27 @@ def due_time(task: Task, open_blockers: Collection[str]) -> Instant | None:
 
 
 Node = TypeVar("Node", bound=str | int)
-"""A task, as a graph names it."""
+"""A task's identifier in a graph."""
 
 
 class DependencyGraph(Protocol[Node]):
-    """The graph of tasks that have not ended. Every task has a position, higher than those of all it waits for."""
+    """The graph of open tasks. Every task's position is higher than those of its blockers."""
 
     def positions(self, tasks: Collection[Node]) -> Mapping[Node, int]:
-        """Where the tasks stand; those that are not there, or have ended, are left out."""
+        """The positions of tasks; missing and ended ones are omitted."""
 
     def blockers(self, tasks: Collection[Node]) -> Iterable[tuple[Node, Node]]:
-        """The tasks, each beside everything it waits for."""
+        """The tasks, each with its blockers."""
 
     def waiters(self, tasks: Collection[Node]) -> Iterable[tuple[Node, Node]]:
-        """The tasks, each beside everything that waits for it."""
+        """The tasks, each with those it blocks."""
 
     def move(self, positions: Mapping[Node, int]) -> None:
-        """Puts tasks at other positions."""
+        """Changes the positions of tasks."""
 
 
 def dependency_path(graph: DependencyGraph[Node], source: Node, target: Node) -> tuple[Node, ...]:
-    """How `source` comes to wait for `target`, both included; empty when it does not."""
+    """The path by which `source` depends on `target`, both included; empty if it does not."""
     if source == target:
         return (source,)
     places = graph.positions((source, target))
@@ -155,7 +155,7 @@ def dependency_path(graph: DependencyGraph[Node], source: Node, target: Node) ->
 
 
 def place_dependency(graph: DependencyGraph[Node], waiter: Node, blocker: Node) -> bool:
-    """Puts a new dependency in order; False when it closes a circle, and then nothing is moved."""
+    """Reorders the tasks for a new dependency; False, without changes, if it would close a cycle."""
     if waiter == blocker:
         return False
     places = graph.positions((waiter, blocker))
@@ -169,7 +169,7 @@ def place_dependency(graph: DependencyGraph[Node], waiter: Node, blocker: Node) 
 
 
 class _Side(Generic[Node]):
-    """All that was reached from one end, and how. What stands nearest to that end is looked at first."""
+    """Everything reached from one end and how; the tasks nearest to that end are visited first."""
 
     def __init__(
         self, graph: DependencyGraph[Node], start: Node, position: int, *, is_downwards: bool
@@ -185,11 +185,11 @@ class _Side(Generic[Node]):
 
     @property
     def edge(self) -> float:
-        """The position up to which everything has been looked at."""
+        """The position up to which everything was visited."""
         return self._sign * (self._heap[0][0] if self._heap else math.inf)
 
     def widen(self, other: _Side[Node]) -> Node | None:
-        """Looks at some more tasks; returns where both sides met, if they did."""
+        """Visits more tasks; returns where both sides met, if they did."""
         tasks = self._next_tasks(other.edge)
         found = [(name, task) for task, name in self._neighbours(tasks) if name not in self._came_from]
         self._came_from.update(found)
@@ -202,7 +202,7 @@ class _Side(Generic[Node]):
         return None
 
     def _next_tasks(self, bound: float) -> list[Node]:
-        """The next tasks on this side of a position, more each time: many at once take one question."""
+        """The next tasks on this side of a position, more each time, so that many need only one query."""
         tasks: list[Node] = []
         while self._heap and len(tasks) < self._batch and self._heap[0][0] <= self._sign * bound:
             tasks.append(heappop(self._heap)[1])
@@ -210,7 +210,7 @@ class _Side(Generic[Node]):
         return tasks or [heappop(self._heap)[1]]
 
     def trail(self, task: Node) -> list[Node]:
-        """The way from a task back to the start."""
+        """The path from a task back to the start."""
         trail = [task]
         while (before := self._came_from[trail[-1]]) is not None:
             trail.append(before)
@@ -218,10 +218,10 @@ class _Side(Generic[Node]):
 
 
 class _Search(Generic[Node]):
-    """A search from both ends in the order of positions: each side sees what lies between its end and the other side.
+    """A search from both ends in the order of positions: each side visits what lies between its end and the other side.
 
-    So neither goes through everything between the two tasks, and what has to be moved was seen
-    (Haeupler and others, Incremental Cycle Detection, Topological Ordering, and Strong Component Maintenance).
+    Neither visits everything between the two tasks, and everything that must be moved has been visited (Haeupler and
+    others, Incremental Cycle Detection, Topological Ordering, and Strong Component Maintenance).
     """
 
     def __init__(
@@ -231,7 +231,7 @@ class _Search(Generic[Node]):
         self._up = _Side(graph, target, places[target], is_downwards=False)
 
     def path(self) -> tuple[Node, ...]:
-        """How the source comes to wait for the target; empty when it does not."""
+        """The path from source to target; empty if there is none."""
         while self._down.edge > self._up.edge:
             met = self._widen()
             if met is not None:
@@ -244,9 +244,9 @@ class _Search(Generic[Node]):
         return down.widen(up) if is_downs_turn else up.widen(down)
 
     def new_positions(self) -> dict[Node, int]:
-        """Where the tasks go, once there is no path: all that the source waits for before all that waits for the target.
+        """New positions if there is no path: the source's blockers before everything that the target blocks.
 
-        They meet in the widest gap between the positions seen, and nothing else moves.
+        They go into the widest gap between the visited positions, and nothing else moves.
         """
         while True:
             low, high = self._widest_gap()
@@ -269,7 +269,7 @@ class _Search(Generic[Node]):
 
 
 def open_blockers(tasks: Mapping[str, Task]) -> dict[str, tuple[str, ...]]:
-    """What every task waits for, as far as both have not ended; by id."""
+    """The open blockers of every open task, by id."""
     return {
         name: ()
         if tasks[name].is_terminal
@@ -281,9 +281,9 @@ def open_blockers(tasks: Mapping[str, Task]) -> dict[str, tuple[str, ...]]:
 
 
 def topological_order(blockers: dict[str, tuple[str, ...]]) -> tuple[list[str], set[tuple[str, str]]]:
-    """An order in which every task comes after what it waits for, and the dependencies that close circles.
+    """A topological order of the tasks, and the dependencies that close cycles.
 
-    Tasks keep the order they are given in as far as that is possible.
+    The tasks keep their given order as far as possible.
     """
     order: list[str] = []
     state: dict[str, bool] = {}
@@ -293,7 +293,7 @@ def topological_order(blockers: dict[str, tuple[str, ...]]) -> tuple[list[str], 
             continue
         if own:
             _visit(root, blockers, state, order, void)
-        else:  # as nearly all tasks of an old ledger
+        else:  # the usual case for an old ledger
             state[root] = True
             order.append(root)
     return order, void
@@ -323,9 +323,9 @@ def _visit(
 
 
 def free_capacity(view: Transaction, team: Team, now: Instant) -> tuple[tuple[str, int], ...]:
-    """How many tasks more each agent could take on, in the team's order; less than none when it has too many.
+    """How many more tasks each agent could take, in the team's order; negative if it has too many.
 
-    What it holds, what is reserved for it after a rejection, and what it reviews or directs now is in its hands.
+    Tasks that it holds, that are reserved for it after a rejection, and that it reviews or directs count.
     """
     tasks = {task.id: task for task in view.task_lists.running_tasks()}
     for status in (Status.CLAIMED, Status.REJECTED):
@@ -348,13 +348,13 @@ def _busy_agents(task: Task, now: Instant) -> Iterator[str]:
 
 
 TEAMS = 4
-"""For how many teams the startable members are cached: the scheduler asks at every tick, and a team changes seldom."""
+"""For how many teams the startable members are cached: the scheduler asks at every tick, and teams rarely change."""
 LEAST_WAITING = 10
 PER_REVIEWER = 2
 
 
 class Load(NamedTuple):
-    """How many runs each member has, by its name."""
+    """The number of runs of each member, by name."""
 
     runs: Mapping[str, int]
 
@@ -369,20 +369,20 @@ class Load(NamedTuple):
 
 @lru_cache(maxsize=TEAMS)
 def startable_workers(team: Team) -> tuple[Member, ...]:
-    """The members that can be started to work."""
+    """The members that can be started as workers."""
     return tuple(member for member in team.members if member.command and Role.AGENT in member.roles)
 
 
 @lru_cache(maxsize=TEAMS)
 def max_waiting_reviews(team: Team, limit: int) -> int:
-    """How many submissions may wait for review or be on their way there before nothing new is begun."""
+    """How many submissions may wait for review, or be on their way there, before no new work starts."""
     reviewers = sum(any(role in REVIEWERS for role in member.roles) for member in team.members)
     in_hand = sum(member.capacity for member in startable_workers(team))
     return limit or max(LEAST_WAITING, PER_REVIEWER * reviewers) + in_hand
 
 
 def rotate_after(members: Sequence[Member], after: str) -> list[Member]:
-    """The members in turn, beginning with the one after the last that was given something."""
+    """The members in turn, starting after the last one served."""
     names = [member.name for member in members]
     start = names.index(after) + 1 if after in names else 0
     return [*members[start:], *members[:start]]
@@ -391,11 +391,11 @@ def rotate_after(members: Sequence[Member], after: str) -> list[Member]:
 _REVIEWS = (Role.LEAD, Role.TESTER)
 
 ChangedPaths = Callable[[], Collection[str] | None]
-"""The paths that the submission changes; None when that is not known. Asked only of whom it matters for."""
+"""The paths that the submission changes; None if unknown. Called only if needed."""
 
 
 def has_free_reviewer(team: Team, load: Load) -> bool:
-    """True when somebody can be started now whose word on some submission would count."""
+    """True if a member whose review of some submission would count can be started now."""
     return any(
         member.command and load.free_capacity(member) > 0 and any(role in _REVIEWS for role in member.roles)
         for member in team.members
@@ -411,10 +411,10 @@ def choose_reviewer(
     kept_away: Collection[str] = (),
     after: str = "",
 ) -> Member | None:
-    """Who is to be asked for a review now; None when a person has to look, or all who may are busy.
+    """The reviewer to start now; None if a person is needed, or all candidates are busy.
 
-    Whom somebody has asked for by name is the only one asked. Else it is the one with least to do, in turn after the
-    one who was asked last. `kept_away` are those who are locked out of a task that this one was split from.
+    A reviewer requested by name is the only candidate. Otherwise it is the least busy one, in turn after the last one
+    asked. `kept_away` are the agents locked out of an ancestor of the task.
     """
     if task.status != Status.PROVISIONAL or task.submission is None:
         return None
@@ -429,7 +429,7 @@ def choose_reviewer(
 def able_reviewers(
     task: Task, team: Team, changed: ChangedPaths, kept_away: Collection[str] = ()
 ) -> list[Member]:
-    """The members that can be started, and whose word on the whole submission would count."""
+    """The startable members whose review of the whole submission would count."""
     barred = {
         *task.people.authors,
         *task.people.holders,
@@ -447,7 +447,7 @@ def able_reviewers(
 
 
 def choose_director(task: Task, team: Team, load: Load, *, after: str = "") -> Member | None:
-    """Who is to be asked for a decision now; None when nothing waits for one, or a person has to answer."""
+    """The director to start now; None if no decision is pending, or a person must decide."""
     filed = task.rejections.last_rejection
     is_waiting = task.status == Status.BLOCKED and filed is not None and not filed.decision
     if not is_waiting or any(run.purpose == Purpose.DIRECT for run in task.runs):
@@ -456,7 +456,7 @@ def choose_director(task: Task, team: Team, load: Load, *, after: str = "") -> M
 
 
 def able_directors(task: Task, team: Team) -> list[Member]:
-    """The members that can be started, and may decide on the last rejection of a task."""
+    """The startable members who may decide on the last rejection of a task."""
     barred = {lockout.agent for lockout in task.people.lockouts} | (
         {task.rejections.last_rejection.agent} if task.rejections.last_rejection else set()
     )
@@ -468,7 +468,7 @@ def able_directors(task: Task, team: Team) -> list[Member]:
 
 
 def _is_one_of(member: Member, names: Iterable[str]) -> bool:
-    """True when one of the names is the member's, whichever of its own it is."""
+    """True if one of the names is one of the member's names."""
     return not {member.name, *member.aliases, *member.accounts}.isdisjoint(names)
 
 
@@ -481,7 +481,7 @@ def _is_in_scope(team: Team, member: Member, changed: ChangedPaths) -> bool:
 
 
 def _least_busy(team: Team, members: Collection[Member], load: Load, after: str) -> Member | None:
-    """Of some members the one with least to do; among equals the next in the team's order."""
+    """The least busy of some members; among equals, the next in the team's order."""
     free = [
         member
         for member in rotate_after(team.members, after)

@@ -1,4 +1,4 @@
-"""How similar tasks are, by the words they share: rare words count more."""
+"""The similarity of tasks by shared words, weighted by rarity."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ STEM = 6
 FEW = 3
 
 _UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff"
-"""Thai, Lao, Burmese, Khmer, Chinese, Japanese; Korean too, whose particles stick to the words."""
+"""Thai, Lao, Burmese, Khmer, Chinese, Japanese; also Korean, whose particles are attached to words."""
 _MARKS = "\u0300-\u036f\u0610-\u061a\u064b-\u065f\u0900-\u0dff"
-"""Marks inside words, as in Arabic and in the scripts of India."""
+"""Combining marks inside words, as in Arabic and Indic scripts."""
 _HUMPS = lazy_pattern(r"[A-Z]*[a-z0-9]+|[A-Z]+")
 _WORD = rf"([{_UNSPACED}]+)|((?:(?![{_UNSPACED}])[^\W_]|[{_MARKS}])+)"
-"""Compiled with the first text that is not all ASCII, and kept by `re`: it takes a while."""
+"""Compiled on the first text that is not ASCII and cached by `re`, as it is slow."""
 _HUMP = lazy_pattern(r"(?<=[a-z0-9])(?=[A-Z])")
 _NAMES = lazy_pattern(r"https?://\S+|\b(?:task:)?[A-Z]-[0-9]{8}-[0-9]{6}-[0-9a-f]+")
 
@@ -58,7 +58,7 @@ ajouter corriger créer changer nouveau erreur fichier données
 
 
 class TaskWords(Record, kw_only=True):
-    """The words of a task: those of its title, and those that only its scope has."""
+    """The words of a task: those in its title, and those only in its scope."""
 
     title: frozenset[str]
     scope: frozenset[str]
@@ -69,7 +69,7 @@ class TaskWords(Record, kw_only=True):
 
 
 def words_of(task: Task) -> TaskWords:
-    """The words of a task; of a very long one the first."""
+    """The words of a task; of a very long one only the first."""
     title = words_in(task.title)
     every = all_words_of(task)
     return TaskWords(title=frozenset(title[:MAX_WORDS]), scope=frozenset(every).difference(title))
@@ -81,7 +81,7 @@ def all_words_of(task: Task) -> list[str]:
 
 
 def words_in(text: str) -> list[str]:
-    """The distinct words of a text that may say what it is about, without endings; no ids and no numbers."""
+    """The distinct significant words of a text, stemmed, without ids and numbers."""
     text = text[:MAX_TEXT]
     if "-20" in text or "://" in text:
         text = _NAMES.sub(" ", text)
@@ -95,7 +95,7 @@ def words_in(text: str) -> list[str]:
 
 
 def are_related(one: str, other: str, *, is_lenient: bool = True) -> bool:
-    """True when two texts share a word that says something; a text of no such word, or of few, is related to any."""
+    """True if two texts share a significant word; with `is_lenient`, also if one has few or none."""
     first, second = set(words_in(one)) - COMMON_WORDS, set(words_in(other)) - COMMON_WORDS
     few = FEW if is_lenient else 1
     return min(len(first), len(second)) < few or bool(first & second)
@@ -113,51 +113,51 @@ def _words_in_any_script(text: str) -> dict[str, None]:
 
 @lru_cache(maxsize=1 << 16)
 def _stem_or_empty(word: str) -> str:
-    """What is kept of a word; nothing of one that says nothing."""
+    """The stem of a word; empty for a stop word."""
     word = word.casefold()
     return "" if len(word) < 2 or word in STOP_WORDS or word.isdigit() else stem(word)
 
 
 def stem(word: str) -> str:
-    """A word without its plural, cut to its beginning, so that most of its forms meet."""
+    """A word without its plural ending, truncated so that most of its forms match."""
     if len(word) > 3 and word[-1] == "s" and word[-2] != "s" and word.isascii():
         word = word[:-1]
     return word[:STEM]
 
 
 STOP_WORDS = word_set(_STOP_WORD_TEXT)
-"""Words that say nothing."""
+"""Words without meaning of their own."""
 COMMON_WORDS = frozenset(map(stem, _COMMON_WORD_TEXT.split()))
-"""Words in the titles of all kinds of tasks: they count little, and alone they make no two tasks alike."""
+"""Words common in titles of all kinds of tasks: they have little weight and never suffice for a match."""
 
 
 THRESHOLD = 0.62
-"""From here on two tasks are alike; tests/unit/app/tasks/similar_pairs.py has the pairs it was set by."""
+"""The least similarity of similar tasks; tests/unit/app/tasks/similar_pairs.py has the pairs used to set it."""
 CANDIDATES = 50
 """How many tasks are compared word by word."""
 MAX_SHARED = 10_000
-"""How many times a word's presence in a task is looked at, so that a search takes no longer than that."""
+"""How many occurrences of a word are looked at, which bounds the time of a search."""
 PRIOR_TASKS = 50
-"""So many tasks are thought to be there before the first: words are weighed soberly while there are few."""
+"""A prior number of tasks that moderates the weights while there are few."""
 _IN_SCOPE = 0.5
 
 K = TypeVar("K", int, str)
 
 
 class SimilarTask(Record, kw_only=True):
-    """A rejected task, and how like it is: 1 has the same words."""
+    """A rejected task and its similarity: 1 means the same words."""
 
     task: Task
     similarity: float
 
 
 def was_rejected(task: Task) -> bool:
-    """True when an agent rejected the task, validly or not, or a reviewer sent its work back."""
+    """True if an agent rejected the task, validly or not, or a reviewer rejected its work."""
     return task.rejections.last_rejection is not None or task.reviews.rejection_count > 0
 
 
 class WordWeights:
-    """How much each word counts: the more, the fewer rejected tasks have it."""
+    """The weight of each word: the fewer rejected tasks have it, the higher."""
 
     def __init__(self, tasks: int, counts: Mapping[str, int]) -> None:
         self._tasks = tasks
@@ -165,7 +165,7 @@ class WordWeights:
         self._known: dict[str, float] = {}
 
     def learn(self, counts: Mapping[str, int]) -> None:
-        """Takes more words into account."""
+        """Adds word counts."""
         self._counts.update(counts)
 
     def weight_of(self, word: str) -> float:
@@ -183,7 +183,7 @@ def _prior_share(word: str) -> float:
 
 
 class TaskProfile:
-    """The words of a task with their weights, as two tasks are compared by them."""
+    """The weighted words of a task, as used in comparisons."""
 
     __slots__ = ("both", "length", "squares", "title", "vector")
 
@@ -201,10 +201,10 @@ class TaskProfile:
 
 
 def similarity(one: TaskProfile, other: TaskProfile) -> float:
-    """How alike two tasks are, from 0 to 1.
+    """The similarity of two tasks, from 0 to 1.
 
-    The mean of two views: how much of each title is found in the other task, and the cosine of all words, of
-    which those of a scope count half. Sums are exact, so that the order of words in a set does not matter.
+    The mean of two measures: the share of each title found in the other task, and the cosine of all words, with those
+    of a scope at half weight. Sums are exact, so that the order of words in a set does not matter.
     """
     shared = one.both & other.both
     if len(shared) < 2 or shared <= COMMON_WORDS:
@@ -215,7 +215,7 @@ def similarity(one: TaskProfile, other: TaskProfile) -> float:
 
 
 def similar_rejected(view: Transaction, task: Task, most: int) -> list[SimilarTask]:
-    """The rejected tasks that are most like the task, the likest first; none of its own family."""
+    """The rejected tasks most similar to the task, excluding its relatives."""
     own = words_of(task)
     past = view.rejected
     weights = WordWeights(past.count(), past.counts(own.both))
@@ -232,7 +232,7 @@ def similar_rejected(view: Transaction, task: Task, most: int) -> list[SimilarTa
 
 
 def _is_related(task: Task, other: Task) -> bool:
-    """True for the task itself, and for one that it was made from or for."""
+    """True for the task itself, and for one that it was created from or for."""
     return (
         task.id in (other.id, other.links.parent, other.links.superseded_by, *other.blockers)
         or other.id in (task.links.parent, task.links.superseded_by, *task.blockers)
@@ -245,7 +245,7 @@ def best_matches(
     having: Callable[[str, int], Iterable[K]],
     most: int,
 ) -> list[K]:
-    """The tasks that share the most weight with some words, found by the rarest words first."""
+    """The tasks that share the most weight with some words, searched by the rarest words first."""
     found: dict[K, float] = {}
     room = MAX_SHARED
     for word in sorted(counts, key=lambda word: (counts[word], word)):
