@@ -157,9 +157,37 @@ def watch_results(
         environment[FILES_VARIABLE] = "\n".join(files)
     reader = _PipeReader(pipe)
     try:
-        yield ResultWatch(told_by, environment, reader.records)
+        yield ResultWatch(told_by, environment, lambda: (*reader.records(), *_closed_runs(place)))
     finally:
         reader.records()
+
+
+_CLOSING = "closing-"
+_BLOCK = 4096
+
+
+def _closed_runs(folder: str) -> Iterator[ResultRecord]:
+    """The programs whose closing record is there, in a file that names their process.
+
+    Go writes it in blocks of one size and, when all tests have ended, the rest.
+    """
+    for entry in os.scandir(folder):
+        pid = entry.name.removeprefix(_CLOSING)
+        if (
+            not entry.name.startswith(_CLOSING)
+            or not entry.is_file(follow_symlinks=False)
+            or not pid.isdecimal()
+        ):
+            continue
+        size = entry.stat(follow_symlinks=False).st_size
+        if size and (size % _BLOCK or _ends_a_line(entry.path)):
+            yield ResultRecord(kind="end", pid=int(pid))
+
+
+def _ends_a_line(path: str) -> bool:
+    with open(path, "rb") as file:
+        file.seek(-1, os.SEEK_END)
+        return file.read(1) == b"\n"
 
 
 class _PipeReader:
@@ -195,10 +223,28 @@ class _PipeReader:
             self._thread.join()
             os.close(self._descriptor)
         found: list[ResultRecord] = []
+        begun = ResultRecord(kind="start")
         for line in self._lines:
-            with suppress(msgspec.DecodeError, ValueError):
-                found.append(_decode(line))
+            try:
+                record = _decode(line)
+            except (msgspec.DecodeError, ValueError):
+                found += _read_libtest_line(line, begun)
+                continue
+            begun = record if record.kind == "start" else begun
+            found.append(record)
         return tuple(found)
+
+
+_LIBTEST = re.compile(r"(ok|failed|ignored)(?:[:(, ].*)? (\S+)")
+_LIBTEST_OUTCOMES = {"ok": "passed", "failed": "failed", "ignored": "skipped"}
+
+
+def _read_libtest_line(line: bytes, begun: ResultRecord) -> Iterator[ResultRecord]:
+    """The result that a line of Rust's own harness tells, of the program that began last."""
+    match = _LIBTEST.fullmatch(line.decode("utf-8", "replace"))
+    if match:
+        test_id, outcome = f"{begun.id}::{match[2]}", _LIBTEST_OUTCOMES[match[1]]
+        yield ResultRecord(kind="result", when="call", pid=begun.pid, id=test_id, outcome=outcome)
 
 
 _LAST = b"\0end\0"

@@ -37,6 +37,10 @@ def find_plugin_loader(command: Sequence[str]) -> PluginLoader | None:
         return _load_pytest
     if _unittest_place(command):
         return _load_unittest
+    if options := _read_go_options(command):
+        return partial(_load_go, options)
+    if _is_cargo_test(command):
+        return _load_cargo
     return next((partial(_load_reporter, one) for one in _REPORTERS if one.find_places(command)), None)
 
 
@@ -84,6 +88,122 @@ def _load_unittest(command: Sequence[str], place: str) -> tuple[tuple[str, ...],
     script = os.path.join(place, f"{_write_python_plugin(place, 'unittest_results.py')}.py")
     at = _unittest_place(command)
     return (*command[:at], script, *command[at + 2 :]), {VARIABLE: os.path.join(place, "pipe")}
+
+
+_GO_BUILD = ("-C", "-mod", "-modfile", "-tags")
+"""Options of `go test` that decide which files belong to a package."""
+_GO_VALUES = (
+    *_GO_BUILD,
+    *(
+        "-asmflags",
+        "-bench",
+        "-benchtime",
+        "-count",
+        "-covermode",
+        "-coverpkg",
+        "-coverprofile",
+        "-cpu",
+        "-fuzz",
+        "-gcflags",
+    ),
+    *(
+        "-ldflags",
+        "-o",
+        "-outputdir",
+        "-p",
+        "-parallel",
+        "-pkgdir",
+        "-run",
+        "-shuffle",
+        "-skip",
+        "-timeout",
+        "-vet",
+    ),
+)
+_GO_PACKAGES = (
+    '{{if or .TestGoFiles .XTestGoFiles}}{"kind":"package","names_all":NAMES_ALL,"id":{{printf "%q" .ImportPath}},'
+    '"ids":[{{printf "%q" .Dir}}{{range .TestGoFiles}},{{printf "%q" .}}{{end}}'
+    '{{range .XTestGoFiles}},{{printf "%q" .}}{{end}}]}{{"\\n"}}{{end}}'
+)
+"""One record for each package with tests: where it is, and its files of tests under the build's own conditions."""
+
+
+class _GoOptions(NamedTuple):
+    """What the words of `go test -json` ask for."""
+
+    place: int
+    """Where `test` stands."""
+    build: tuple[str, ...]
+    """What decides about the files of a package."""
+    packages: tuple[str, ...]
+    runs_all: bool
+
+
+def _read_go_options(command: Sequence[str]) -> _GoOptions | None:
+    """The options of a command that is `go test -json`, perhaps behind `env`; None for any other."""
+    places = [
+        at
+        for at in range(1, len(command))
+        if command[at] == "test" and os.path.basename(command[at - 1]) == "go"
+    ]
+    if not places or any(os.path.basename(word) in ("sh", "bash") for word in command[: places[0]]):
+        return None
+    words = iter(command[places[0] + 1 :])
+    build: list[str] = []
+    packages: list[str] = []
+    has_json, runs_all = False, True
+    for word in words:
+        name, separator, _ = f"-{word.lstrip('-')}".partition("=") if word.startswith("-") else ("", "", "")
+        if name in ("-exec", "-c", "-i", "-list"):
+            return None
+        if name == "-args":
+            break
+        value = (next(words, ""),) if name in _GO_VALUES and not separator else ()
+        has_json |= word in ("-json", "--json")
+        runs_all &= name not in ("-run", "-skip", "-failfast", "-bench", "-fuzz")
+        if not name:
+            packages.append(word)
+        elif name in _GO_BUILD:
+            build += (word, *value)
+    return _GoOptions(places[0], tuple(build), tuple(packages), runs_all) if has_json else None
+
+
+def _load_go(
+    options: _GoOptions, command: Sequence[str], place: str
+) -> tuple[tuple[str, ...], dict[str, str]]:
+    at, pipe = options.place, shlex.quote(os.path.join(place, "pipe"))
+    template = _GO_PACKAGES.replace("NAMES_ALL", "true" if options.runs_all else "false")
+    listing = (*command[:at], "list", *options.build, "-e", "-f", template, *options.packages)
+    script = f"""echo '{{"kind":"unfit"}}' >{pipe}; {shlex.join(listing)} >{pipe} 2>/dev/null; exec "$@\""""
+    tested = (*command[: at + 1], "-exec", _write_program(place, "go_results.sh"), *command[at + 1 :])
+    return ("/bin/sh", "-c", script, "sh", *tested), {}
+
+
+_CARGO_STOPS = ("--no-run", "--target", "--doc", "--config", "--list", "--logfile", "--format")
+
+
+def _is_cargo_test(command: Sequence[str]) -> bool:
+    """True for `cargo test`, perhaps behind `env` and with a toolchain, that runs what it builds here."""
+    for at, word in enumerate(command):
+        if os.path.basename(word) in ("sh", "bash"):
+            return False
+        if os.path.basename(word) == "cargo":
+            rest = [one for one in command[at + 1 :] if not one.startswith("+")]
+            return rest[:1] in (["test"], ["t"]) and not any(
+                one.split("=")[0] in _CARGO_STOPS for one in rest
+            )
+    return False
+
+
+def _load_cargo(command: Sequence[str], place: str) -> tuple[tuple[str, ...], dict[str, str]]:
+    return (_write_program(place, "cargo_results.sh"), *command), {}
+
+
+def _write_program(place: str, name: str) -> str:
+    path = os.path.join(place, name)
+    _write_new(path, _plugin_text(name))
+    os.chmod(path, 0o700)
+    return path
 
 
 class _Reporter(NamedTuple):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from hashlib import sha256
 
@@ -137,7 +137,7 @@ class GateRunner:
     def _key(self, gate: Gate, tree: str, prepared: str, files: Sequence[str]) -> str:
         plain = (gate.command, gate.parser, gate.timeout, gate.retries, *files)
         parts = (
-            "measured 5",
+            "measured 6",
             tree,
             plain,
             os.path.basename(prepared),
@@ -202,7 +202,9 @@ class GateRunner:
         try:
             found = parser.parse(ran)
             require_figures(found)
-            found = compare_with_records(found, records, ended.status, folder)
+            found = compare_with_records(
+                found, records, ended.status, folder, self._file_reader(tree, folder)
+            )
             return GateMeasurement(found=found, seconds=ended.seconds, output=kept)
         except UnreadableReport as why:
             if records:
@@ -211,6 +213,10 @@ class GateRunner:
             return GateMeasurement(
                 status=GateStatus.ERRORED, why=said, seconds=ended.seconds, is_by_tool=True, output=kept
             )
+
+    def _file_reader(self, tree: str, folder: str) -> Callable[[str], bytes | None]:
+        """Reads files of a checkout as they were before anything ran there."""
+        return lambda path: self._environment.mirror.file(tree, os.path.relpath(path, folder))
 
     def _run_without_plugin(
         self, gate: Gate, parser: ReportParser, tree: str, prepared: str
