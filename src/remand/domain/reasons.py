@@ -9,32 +9,32 @@ class RejectionReason(Enum):
     """Why a task is rejected. Each reason has its own burden of proof, which the validator holds it to."""
 
     BLOCKER = auto()
-    """Something outside stands in the way, and evidence shows it."""
+    """An external obstacle blocks the task, and evidence shows it."""
     SCOPE_CREEP = auto()
-    """The task grew to more than twice what was asked, and is better split into sub-tasks."""
+    """The task grew to more than twice its original scope, and should be split into sub-tasks."""
     MISSING_DEPENDENCY = auto()
-    """Another task or a decision, which is still open, has to come first."""
+    """Another task or decision that is still open has to come first."""
     INFEASIBLE = auto()
-    """The demands of the task exclude each other."""
+    """The requirements of the task exclude each other."""
     UNCLEAR_REQUIREMENTS = auto()
-    """The task can be read in several ways, and nobody could say which is meant."""
+    """The task has several possible meanings, and nobody could say which one is meant."""
     OBSOLETE = auto()
-    """It is done already, a duplicate, superseded, or aims at what is no longer there."""
+    """The task is already done, a duplicate, superseded, or about something that no longer exists."""
 
 
 class DecisionType(Enum):
     """What the director makes of a rejection."""
 
     OVERRIDE = auto()
-    """The rejection does not hold; the work continues."""
+    """The rejection is not accepted; the work continues."""
     ACCEPT = auto()
-    """It holds: the task is blocked, or cancelled when it is obsolete."""
+    """The rejection is accepted: the task is blocked, or cancelled if it is obsolete."""
     ACCEPT_AND_DEFER = auto()
-    """It holds: the task sleeps until what blocks it is done."""
+    """The rejection is accepted: the task is deferred until what blocks it is done."""
     ACCEPT_AND_DECOMPOSE = auto()
-    """It holds: sub-tasks take the task's place."""
+    """The rejection is accepted: sub-tasks replace the task."""
     ACCEPT_AND_REFORMULATE = auto()
-    """It holds: a task that can be done replaces this one."""
+    """The rejection is accepted: a feasible task replaces this one."""
 
 
 def status_after(decision: DecisionType, reason: RejectionReason | None) -> str:

@@ -70,7 +70,7 @@ class AbandonedLines(Record, kw_only=True):
 
 
 class LinesImported(Event, tag="log.import", kw_only=True):
-    """The lines of a GoT tool in a file were imported: from then on they count, as far as such lines do."""
+    """The lines of a GoT tool in a file were imported: from then on they count like other lines of these tools."""
 
     file: str
     sha256: str
@@ -78,7 +78,7 @@ class LinesImported(Event, tag="log.import", kw_only=True):
 
 
 class SessionAdopted(Event, tag="keys.adopt", kw_only=True):
-    """The user vouched for events of a session that no trusted key covered: from then on they count."""
+    """The user vouched for events of a session that no trusted key covered: they count from then on."""
 
     session: str
     number: int
@@ -90,14 +90,14 @@ class SessionAdopted(Event, tag="keys.adopt", kw_only=True):
 
 
 class LinesGivenUp(Event, tag="log.repair", kw_only=True):
-    """The user has given lines of the log up that are missing: they bar nothing any more. Should they come, they count."""
+    """The user gave up missing lines of the log: they no longer block anything. If they arrive after all, they count."""
 
     lines: tuple[AbandonedLines, ...]
     reason: str = ""
 
 
 class EventsVoided(Event, tag="log.void", kw_only=True):
-    """Events that were written under a clock that ran ahead have no effect. Those that follow restate them, in their order."""
+    """Events that were written while the clock ran ahead have no effect. The events that follow restate them, in the same order."""
 
     session: str
     """Whose events they are."""
@@ -121,7 +121,7 @@ class MoveBegun(Event, tag="log.move.begin", kw_only=True):
 
 
 class LedgerMoved(Event, tag="log.move", kw_only=True):
-    """The log has moved into another ledger: from here on it goes on there, and nowhere else."""
+    """The log has moved into another ledger and continues only there."""
 
     ledger: str
     to_ledger: str
@@ -158,7 +158,7 @@ class ArchivedSession(Record, kw_only=True):
 
 
 class LogArchived(Event, tag="log.archive", kw_only=True):
-    """Event files were taken out of the work tree. Large archives have several of these, with one hash."""
+    """Event files were removed from the work tree. A large archive has several of these events, with the same hash."""
 
     archive: str
     """The hash over the names and hashes of all its files."""
@@ -174,7 +174,7 @@ ARCHIVED_ID = 6
 
 
 class TaskArchived(TaskEvent, tag="task.archive", kw_only=True):
-    """A task that has ended, in place of its events."""
+    """The final state of a task, in place of its events."""
 
     archive: str
     state: str
@@ -196,7 +196,7 @@ class TaskArchived(TaskEvent, tag="task.archive", kw_only=True):
 
 
 class PauseBegun(Event, tag="pause.begin", kw_only=True):
-    """The user lets every session stop unmeasured for a while. Nothing becomes done by that."""
+    """The user lets every session stop without measurement for a while. A pause makes nothing done."""
 
     until: Instant
     reason: str

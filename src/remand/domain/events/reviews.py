@@ -8,7 +8,7 @@ from remand.domain.record import Record
 
 
 class LockoutSet(TaskEvent, tag="lockout.set", kw_only=True):
-    """An agent may not work on the task any more."""
+    """An agent may no longer work on the task."""
 
     agent: str
     reason: str = ""
@@ -95,7 +95,7 @@ class ReviewRejected(TaskEvent, tag="review.reject", kw_only=True):
 
 
 class ReviewRetracted(OverridingEvent, tag="review.retract", kw_only=True):
-    """A rejection was taken back: its count and its lockout with it."""
+    """A rejection was retracted, with its count and its lockout."""
 
     review_id: str
     reviewer: str
@@ -104,7 +104,7 @@ class ReviewRetracted(OverridingEvent, tag="review.retract", kw_only=True):
 
 
 class ReviewNoted(TaskEvent, tag="review.note", kw_only=True):
-    """A review that could not count, kept with the reason: it was late, or about another commit."""
+    """A review that did not count, kept with the reason, for example because it was late or about another commit."""
 
     reviewer: str
     commit: str = ""
@@ -114,7 +114,7 @@ class ReviewNoted(TaskEvent, tag="review.note", kw_only=True):
 
 
 class ReviewCommented(TaskEvent, tag="review.comment", kw_only=True):
-    """A reviewer's comments on the forge that belong to a rejection of that work, given before or after it."""
+    """A reviewer commented on the forge on rejected work, before or after the rejection."""
 
     reviewer: str
     commit: str
@@ -127,7 +127,7 @@ class ReviewCommented(TaskEvent, tag="review.comment", kw_only=True):
 
 
 class ReviewBypassed(TaskEvent, tag="review.bypass", kw_only=True):
-    """Work was merged on the forge that no gate had passed or no reviewer approved."""
+    """Work was merged on the forge although no gate had passed it or no reviewer had approved it."""
 
     by: str
     commit: str
@@ -136,7 +136,7 @@ class ReviewBypassed(TaskEvent, tag="review.bypass", kw_only=True):
 
 
 class ObjectionsDismissed(OverridingEvent, tag="objection.dismiss", kw_only=True):
-    """The user dismissed what a key that is not trusted said against the task: approvals no longer wait for that."""
+    """The user dismissed the objections of an untrusted key to the task: approvals no longer wait for them."""
 
     signer: str = ""
     """The id of the key; empty: every key that is not trusted."""
@@ -146,7 +146,7 @@ class ObjectionsDismissed(OverridingEvent, tag="objection.dismiss", kw_only=True
 
 
 class FeedbackFetched(ClaimEvent, tag="feedback.fetch", kw_only=True):
-    """The agent that holds the task was given all feedback there was."""
+    """The agent that holds the task received all feedback on it."""
 
     count: int
     """How many pieces of feedback the task had then."""
@@ -164,7 +164,7 @@ class TaskReassigned(TaskEvent, tag="task.reassign", kw_only=True):
 
 
 class EscalationOpened(TaskEvent, tag="escalation.open", kw_only=True):
-    """A question only a human can answer."""
+    """A question that only a human can answer."""
 
     reason: str = ""
     kind: str = ""
@@ -175,14 +175,14 @@ class EscalationOpened(TaskEvent, tag="escalation.open", kw_only=True):
 
 
 class EscalationRepeated(TaskEvent, tag="escalation.repeat", kw_only=True):
-    """Nobody answered in time: the human is told again."""
+    """Nobody answered in time: the user is notified again."""
 
     escalation_id: str
     deadline: Instant = ""
 
 
 class EscalationNotified(TaskEvent, tag="escalation.notify", kw_only=True):
-    """The human was told of a question, an alert or an override through a channel that took it."""
+    """A notice about a question, an alert or an override was sent to the user through a channel that accepted it."""
 
     escalation_id: str
     channel: str
@@ -197,7 +197,7 @@ class EscalationAcknowledged(TaskEvent, tag="escalation.acknowledge", kw_only=Tr
 
 
 class EscalationAnswered(OverridingEvent, tag="escalation.answer", kw_only=True):
-    """The user has decided a question, or acted on an alert; what follows from it has events of its own."""
+    """The user has decided a question, or acted on an alert; separate events record the consequences."""
 
     escalation_id: str
     option: str
@@ -205,7 +205,7 @@ class EscalationAnswered(OverridingEvent, tag="escalation.answer", kw_only=True)
 
 
 class AnswerRetracted(TaskEvent, tag="answer.retract", kw_only=True):
-    """Whoever gave an answer took it back before anybody had acted on it: the task is as it was without that answer."""
+    """A member retracted their answer before anybody had acted on it: the task is again as it was without that answer."""
 
     answer: str = ""
     """The id of the event that says the answer; empty in a history from which the answer is gone."""

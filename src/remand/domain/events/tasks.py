@@ -50,14 +50,14 @@ class TaskAdded(Event, tag="node.create", kw_only=True, omit_defaults=False):
 
 
 class TaskEdited(Event, tag="node.update", kw_only=True):
-    """What a task says was changed."""
+    """A task's title, scope or other fields were changed."""
 
     id: str
     changes: TaskChanges
 
 
 class TaskDeleted(Event, tag="node.delete", kw_only=True):
-    """A GoT tool took the node away; ours cancel a task instead."""
+    """A GoT tool deleted the node; Remand cancels a task instead."""
 
     id: str
 
@@ -72,7 +72,7 @@ class EdgeCreated(Event, tag="edge.create", kw_only=True):
 
 
 class EdgeDeleted(Event, tag="edge.delete", kw_only=True):
-    """A link was taken away."""
+    """A link was removed."""
 
     src: str
     tgt: str
@@ -87,7 +87,7 @@ class TaskCancelled(AnswerEvent, tag="task.cancel", kw_only=True):
 
 
 class TaskBlocked(AnswerEvent, tag="task.block", kw_only=True):
-    """The task cannot continue, and nothing in the ledger will free it: a human or director has to."""
+    """The task cannot continue until a human or director decides."""
 
     reason: str = ""
 
@@ -110,7 +110,7 @@ class TaskReopened(AnswerEvent, tag="task.reopen", kw_only=True):
 
 
 class TaskDeferred(AnswerEvent, tag="task.defer", kw_only=True):
-    """The task sleeps until the tasks it waits for are done."""
+    """The task is deferred until the tasks that it waits for are done."""
 
     waits_for: tuple[str, ...]
     reason: str = ""
@@ -181,7 +181,7 @@ class HandoffCompleted(ClaimEvent, tag="handoff.complete", kw_only=True):
 
 
 class HandoffLapsed(TaskEvent, tag="handoff.lapse", kw_only=True):
-    """Nobody accepted the handoff in time; the task is free for others again."""
+    """Nobody accepted the handoff in time; others may claim the task again."""
 
     handoff_id: str
 
@@ -193,7 +193,7 @@ class LeaseRenewed(ClaimEvent, tag="task.heartbeat", kw_only=True):
 
 
 class LeaseExpired(ClaimEvent, tag="task.expire", kw_only=True):
-    """The agent was not heard of; the task returned to its queue without blame."""
+    """The agent gave no sign of life; the task returned to its queue without blame."""
 
 
 class TaskReleased(ClaimEvent, tag="task.release", kw_only=True):
@@ -203,7 +203,7 @@ class TaskReleased(ClaimEvent, tag="task.release", kw_only=True):
 
 
 class TaskContinued(ClaimEvent, tag="task.continue", kw_only=True):
-    """The agent stopped in the middle; another session continues from there."""
+    """The agent paused the task; another session continues it."""
 
     reason: str = ""
 
@@ -246,7 +246,7 @@ class HandoffRejected(ClaimEvent, tag="handoff.reject", kw_only=True):
 
 
 class HandoffRejectionInvalid(ClaimEvent, tag="handoff.reject.invalid", kw_only=True):
-    """The agent rejected the task without having earned it."""
+    """The agent rejected the task without sufficient justification."""
 
     rejection_id: str = ""
     rejection: dict[str, Any] = msgspec.field(default_factory=dict)
@@ -279,7 +279,7 @@ class RejectionAppealed(ClaimEvent, tag="handoff.appeal", kw_only=True):
 
 
 class OpinionGiven(TaskEvent, tag="handoff.reject.opinion", kw_only=True):
-    """What an adviser of the user's said of a rejection: advice, and never the verdict."""
+    """The user's adviser gave an opinion on a rejection: it never decides."""
 
     handoff_id: str
     rejection_id: str
@@ -300,7 +300,7 @@ class Decision(Record, kw_only=True, omit_defaults=False):
 
 
 class RejectionAnswered(OverridingEvent, tag="handoff.reject.response", kw_only=True):
-    """The director answered a rejection. What follows for tasks are events of their own."""
+    """The director answered a rejection. Separate events record the consequences for tasks."""
 
     handoff_id: str
     rejection_id: str = ""

@@ -8,7 +8,7 @@ from remand.domain.instant import Instant
 
 
 class GatePassed(ClaimEvent, tag="gate.pass", kw_only=True):
-    """The gates let a done claim through. Without enforcement they do so whatever they measured."""
+    """The gates passed a done claim. Without enforcement they pass every claim."""
 
     verdict: Verdict
     is_observed: bool = False
@@ -30,7 +30,7 @@ class GateRejected(ClaimEvent, tag="gate.reject", kw_only=True):
 
 
 class GateHeld(ClaimEvent, tag="gate.hold", kw_only=True):
-    """A done claim waits for a reviewer's word on findings of the integrity gate."""
+    """A done claim waits for a reviewer to settle findings of the integrity gate."""
 
     verdict: Verdict
     lease_expires_at: Instant = ""
@@ -40,13 +40,13 @@ class GateHeld(ClaimEvent, tag="gate.hold", kw_only=True):
 
 
 class GateErrored(ClaimEvent, tag="gate.error", kw_only=True):
-    """The gates could not be run; nobody is to blame, and another session continues."""
+    """The gates could not run; nobody is to blame, and another session continues."""
 
     verdict: Verdict
 
 
 class SessionMeasured(TaskEvent, tag="session.verdict", kw_only=True):
-    """The gates measured the working tree of a session that holds no task. It releases nothing."""
+    """The gates measured the working tree of a session that holds no task. This changes no task."""
 
     verdict: Verdict
     host: str = ""
@@ -68,7 +68,7 @@ class IdleStopCounted(ClaimEvent, tag="task.idle", kw_only=True):
 
 
 class GateAlerted(TaskEvent, tag="gate.alert", kw_only=True):
-    """One claim was rejected so often that a human should know."""
+    """The gates rejected one claim so often that the user should know."""
 
     agent: str
     number: int
@@ -89,7 +89,7 @@ class FindingAccepted(OverridingEvent, tag="gate.accept", kw_only=True):
 
 
 class FindingRefused(TaskEvent, tag="gate.refuse", kw_only=True):
-    """A reviewer refused a finding of the integrity gate: it has to be undone."""
+    """A reviewer refused a finding of the integrity gate: the agent has to undo it."""
 
     finding: str
     reviewer: str
@@ -97,7 +97,7 @@ class FindingRefused(TaskEvent, tag="gate.refuse", kw_only=True):
 
 
 class GateOverridden(OverridingEvent, tag="gate.override", kw_only=True):
-    """The user let a gate's failure pass, for one code tree."""
+    """The user overrode a gate's failure, for one code tree."""
 
     gate: str
     tree: str
@@ -148,7 +148,7 @@ class RunStarted(TaskEvent, tag="run.start", kw_only=True):
 
 
 class RunEnded(TaskEvent, tag="run.end", kw_only=True):
-    """The process has ended. Turns and cost are 0 where the host does not tell."""
+    """The process has ended. Turns and cost are 0 if the host does not report them."""
 
     run_id: str
     agent: str
@@ -177,7 +177,7 @@ class TaskReturned(ClaimEvent, tag="task.return", kw_only=True):
 
 
 class IssueImported(TaskEvent, tag="forge.import", kw_only=True):
-    """The task was made from an issue, with which it will be closed."""
+    """The task was created from an issue, which is closed with it."""
 
     issue: int
     source: str = ""
@@ -195,7 +195,7 @@ class ActEvent(TaskEvent, tag="", kw_only=True):
 
 
 class ActIntended(ActEvent, tag="forge.intend", kw_only=True):
-    """The action is about to be done. Whoever finds this without an outcome looks whether it was."""
+    """An action on the forge is about to be taken. If no result follows, the next process checks on the forge whether it was."""
 
     branch: str = ""
     base: str = ""
@@ -204,7 +204,7 @@ class ActIntended(ActEvent, tag="forge.intend", kw_only=True):
 
 
 class ActDone(ActEvent, tag="forge.done", kw_only=True):
-    """The forge has done it."""
+    """An action on the forge succeeded."""
 
     pr: int = 0
     url: str = ""
@@ -213,7 +213,7 @@ class ActDone(ActEvent, tag="forge.done", kw_only=True):
 
 
 class ActFailed(ActEvent, tag="forge.fail", kw_only=True):
-    """It could not be done."""
+    """An action on the forge failed."""
 
     why: str = ""
     tries: int = 0
