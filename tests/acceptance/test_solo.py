@@ -584,7 +584,7 @@ def test_a_large_untracked_folder_stays_out_and_the_verdict_says_partly_measured
 def test_a_finding_of_the_integrity_gate_is_shown_to_the_user_and_blocks_nobody(machine: Machine) -> None:
     config = (
         '[policy]\nsessions = "all"\n[gates.tests]\nparser = "junit"\n'
-        'command = ["python3", "-m", "pytest", "-q", "-p", "no:cacheprovider", "--junitxml={report}"]\n'
+        'command = ["python3", "-m", "pytest", "-q", "--disable-plugin-autoload", "-p", "no:cacheprovider", "--junitxml={report}"]\n'
     )
     repository = machine.repository(config=config)
     two = "def test_one():\n    assert 1 + 1 == 2\n\n\ndef test_two():\n    assert 2 + 2 == 4\n"
@@ -598,6 +598,19 @@ def test_a_finding_of_the_integrity_gate_is_shown_to_the_user_and_blocks_nobody(
     assert "look at this" in said["systemMessage"]
     assert "test_two" in said["systemMessage"]
     assert solo.stop() == {}, "it is shown once"
+
+
+def test_lists_of_sessions_leave_no_file_open_in_a_server(solo: Solo) -> None:
+    solo.begin()
+    solo.edit("src/a.txt", "bad\n")
+    solo.stop()
+    lists = [("gate", "history", "--sessions"), ("task", "list", "--sessions")]
+    for one in lists:
+        solo.repository.ok(*one)  # what is loaded at first stays open
+    open_files = len(os.listdir("/dev/fd"))
+    for one in lists:
+        assert solo.repository.ok(*one)
+    assert len(os.listdir("/dev/fd")) <= open_files
 
 
 def test_verdicts_are_recorded_under_the_session_and_in_no_other_list(solo: Solo) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Callable
+from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -232,7 +234,7 @@ def session_rows(context: Context) -> list[dict[str, Any]]:
     """Every verdict on a session, in the order of time."""
     if not os.path.isdir(folders_of(context.place).session_ledger):
         return []
-    with open_session_ledger(context.place).store.read() as view:
+    with closing(open_session_ledger(context.place)) as opened, opened.store.read() as view:
         events = sorted(confirmed_events(view, event_names(work.SessionMeasured)), key=order_key)
         titles = {task.id: task.title for task in view.tasks.every()}
     return [_row(event, titles) for event in events if isinstance(event, work.SessionMeasured)]
@@ -246,10 +248,9 @@ def session_history(context: Context) -> Result:
 
 def session_list(context: Context) -> Result:
     """The sessions, each with its last verdict."""
-    last = {row["session_id"]: row for row in session_rows(context)}
-    counts: dict[str, int] = {}
-    for row in session_rows(context):
-        counts[row["session_id"]] = counts.get(row["session_id"], 0) + 1
+    verdicts = session_rows(context)
+    last = {row["session_id"]: row for row in verdicts}
+    counts = Counter(row["session_id"] for row in verdicts)
     rows = [row | {"verdicts": counts[name]} for name, row in last.items()]
     return Result(rows, session_table(rows, context.row_limit))
 
