@@ -362,7 +362,7 @@ HELD = """
 base = "main"
 
 [gates.tests]
-command = ["python3", "-m", "pytest", "-q", "-p", "no:cacheprovider", "--junitxml={report}"]
+command = ["python3", "-m", "pytest", "-q", "--disable-plugin-autoload", "-p", "no:cacheprovider", "--junitxml={report}"]
 parser = "junit"
 
 [team]

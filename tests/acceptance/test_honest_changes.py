@@ -13,7 +13,7 @@ CONFIG = """
 base = "main"
 
 [gates.tests]
-command = ["python", "-m", "pytest", "-q", "-p", "no:cacheprovider", {options} "--junitxml={{report}}"]
+command = ["python", "-m", "pytest", "-q", "--disable-plugin-autoload", "-p", "no:cacheprovider", {options} "--junitxml={{report}}"]
 parser = "junit"
 """
 SUBTESTS = """
@@ -60,7 +60,7 @@ def result(found: Any, gate: str) -> Any:
     return next(one for one in found["gates"] if one["name"] == gate)
 
 
-@pytest.mark.parametrize("options", ["", '"-n", "2",'], ids=["one process", "xdist"])
+@pytest.mark.parametrize("options", ["", '"-p", "xdist", "-n", "2",'], ids=["one process", "xdist"])
 def test_passing_subtests_pass_and_failing_ones_are_rejected_once_a_test(
     machine: Machine, options: str
 ) -> None:

@@ -24,7 +24,7 @@ def config(machine: Machine) -> str:
     """A gate whose tool tells where it runs, and one whose program is nowhere."""
     return f"""
 [gates.tests]
-command = ["{sys.executable}", "-m", "pytest", "-q", "-p", "no:cacheprovider", "--junitxml={{report}}"]
+command = ["{sys.executable}", "-m", "pytest", "-q", "--disable-plugin-autoload", "-p", "no:cacheprovider", "--junitxml={{report}}"]
 parser = "junit"
 
 [gates.lint]
