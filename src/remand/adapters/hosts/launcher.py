@@ -12,7 +12,7 @@ from remand.adapters.hosts import launch
 from remand.adapters.hosts.launch import HostLaunchConfig, HostRun, option_value, prompt_argument
 from remand.adapters.hosts.table import HOSTS
 from remand.app.scheduler.ports import CannotRun, LaunchConfig, SessionResult
-from remand.domain.evidence.programs import find_started, program_of
+from remand.domain.evidence.shell_calls import find_started, program_of
 
 FORMATS = ("--output-format", "-o")
 

@@ -39,7 +39,7 @@ from remand.domain.decisions.runs import (
     run_scope,
 )
 from remand.domain.events.work import How, Purpose
-from remand.domain.evidence.programs import find_program
+from remand.domain.evidence.shell_calls import find_program
 from remand.domain.instant import Instant
 from remand.domain.refusals import Refused
 from remand.domain.task import Status, Task

@@ -15,7 +15,7 @@ from remand.domain.decisions.notices import ask_user
 from remand.domain.events.event import Events
 from remand.domain.events.tasks import HandoffAccepted, TaskClaimed
 from remand.domain.events.work import How, Purpose, RunEnded, RunStarted, TaskReturned
-from remand.domain.evidence.programs import find_program
+from remand.domain.evidence.shell_calls import find_program
 from remand.domain.instant import add_seconds, seconds_between
 from remand.domain.record import NamedTuple, Record
 from remand.domain.refusals import Refused

@@ -103,10 +103,10 @@ COMMANDS: dict[str, CommandEntry] = {
         "keys", "vouch for sessions whose key is lost or that no key signed, as the user", False
     ),
     "token create": CommandEntry(
-        "tokens", "create a token for a member, a worker or a host; it is shown once", False
+        "keys", "create a token for a member, a worker or a host; it is shown once", False
     ),
-    "token list": CommandEntry("tokens", "list the tokens", False),
-    "token revoke": CommandEntry("tokens", "revoke a token permanently", False),
+    "token list": CommandEntry("keys", "list the tokens", False),
+    "token revoke": CommandEntry("keys", "revoke a token permanently", False),
     "hook": CommandEntry(
         "hosts", "handle a hook call from an agent host: --host HOST EVENT, its JSON on stdin", False
     ),

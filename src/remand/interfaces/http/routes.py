@@ -26,7 +26,7 @@ from remand.interfaces.http.authentication import (
     RequestFacts,
     request_facts,
 )
-from remand.interfaces.http.calls import CallResult, CallRunner
+from remand.interfaces.http.calls import CallResult, CallRunner, ClientPresence, presence
 from remand.interfaces.http.commands import MAX_ROWS, RemoteCommand, cut_page, remote_commands, require_limit
 from remand.interfaces.http.problems import (
     BAD_REQUEST,
@@ -40,7 +40,6 @@ from remand.interfaces.http.problems import (
     problem_of_answer,
     refusal_document,
 )
-from remand.interfaces.http.queues import ClientPresence, presence
 from remand.interfaces.http.telemetry import Metrics
 from remand.startup import VERSION
 

@@ -19,7 +19,6 @@ from msgspec import Meta
 
 from remand.app import prompts
 from remand.interfaces.mcp.command_runner import CommandError, CommandLineRunner, CommandResult, CommandRunner
-from remand.interfaces.mcp.decision_tools import DecisionTools
 from remand.interfaces.mcp.protocol import (
     INTERNAL_ERROR,
     INVALID_PARAMS,
@@ -29,7 +28,7 @@ from remand.interfaces.mcp.protocol import (
     encode,
     optional_object,
 )
-from remand.interfaces.mcp.task_tools import AgentTools, ReviewTools
+from remand.interfaces.mcp.task_tools import AgentTools, DecisionTools, ReviewTools
 from remand.interfaces.mcp.tools import Audience, ServerIdentity, ToolError, ToolOffer
 
 PromptTaskName = Annotated[str, Meta(description="id or alias of the task")]

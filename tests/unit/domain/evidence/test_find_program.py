@@ -2,7 +2,7 @@
 
 import pytest
 
-from remand.domain.evidence.programs import find_program
+from remand.domain.evidence.shell_calls import find_program
 
 
 @pytest.mark.parametrize(
