@@ -19,7 +19,7 @@ from remand.domain.task import Task
 from remand.startup import LAZY_MODULES, PLAIN_PACKAGES, lazy_pattern
 
 SOURCE = Path(__file__).parents[2] / "src" / "remand"
-REGISTRIES = {"__init__.py", "integrity/readers/trees.py", "interfaces/cli/main.py"}
+REGISTRIES = {"__init__.py", "integrity/readers/source.py", "interfaces/cli/main.py"}
 """The public names, the grammars and the commands: loaded by the name that is asked for."""
 
 

@@ -12,7 +12,7 @@ from remand.adapters.hosts.host import Setup
 from remand.app import hook_calls as hook
 from remand.app.hook_calls import SECONDS, deadline
 from remand.domain.hosts import HOSTS
-from remand.wiring.hosts import load_host
+from remand.wiring.startup import load_host
 
 PROGRAM = ["/opt/remand/bin/remand"]
 

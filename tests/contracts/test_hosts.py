@@ -18,7 +18,7 @@ from remand.adapters.hosts.host import Rendered
 from remand.app import hook_calls as hook
 from remand.app.hook_calls import MAX_PAYLOAD, HookAnswer, HookCall, compose
 from remand.domain.hosts import HOSTS
-from remand.wiring.hosts import load_host
+from remand.wiring.startup import load_host
 from tests.data_sets import data_sets
 
 REASON = "REJECTED: Quality gates failed\n- Tests: 73 failures (requires 100% pass)\nContinue working."
@@ -809,7 +809,7 @@ def test_what_is_composed_without_the_json_module_is_json() -> None:
 def test_the_way_of_a_hook_call_loads_nothing_heavy() -> None:
     """Loading any one of these costs as much as all of ours."""
     code = (
-        "import sys; from remand.wiring.hosts import load_host as host; "
+        "import sys; from remand.wiring.startup import load_host as host; "
         f"[host(name).read('stop', b'{{}}') for name in {HOSTS!r}]; print(*sys.modules)"
     )
     done = subprocess.run([sys.executable, "-I", "-c", code], capture_output=True, text=True, check=True)

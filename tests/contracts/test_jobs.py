@@ -8,8 +8,8 @@ from concurrent.futures import ThreadPoolExecutor
 import psycopg
 import pytest
 
-from remand.adapters.jobs.embedded_jobs import EmbeddedJobs
-from remand.adapters.jobs.procrastinate_jobs import (
+from remand.adapters.gates.embedded_jobs import EmbeddedJobs
+from remand.adapters.gates.procrastinate_jobs import (
     JobTimes,
     ProcrastinateJobs,
     cron_text,

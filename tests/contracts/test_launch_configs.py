@@ -16,7 +16,7 @@ from remand.adapters.hosts.launch import LONGEST
 from remand.adapters.hosts.launcher import HostLauncher, LauncherSettings
 from remand.app.scheduler.ports import CannotRun, LaunchConfig
 from remand.domain.hosts import HOSTS
-from remand.wiring.hosts import load_host
+from remand.wiring.startup import load_host
 
 PROGRAM = "/opt/remand/bin/remand"
 PROMPT = "Do the task.\nAll of it, “rightly”."

@@ -168,7 +168,7 @@ def _load_package() -> None:
 
 
 RARE = (
-    "remand.adapters.jobs",
+    "remand.adapters.gates.procrastinate_jobs",
     "remand.adapters.stores.postgres",
     "remand.interfaces.http",
 )

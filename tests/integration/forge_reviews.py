@@ -13,7 +13,7 @@ from urllib.error import HTTPError
 
 from remand.adapters.system.machine import SystemClock
 from remand.app.forge.poll import PollResult
-from remand.config.forge import TOKENS
+from remand.config.services import TOKENS
 from remand.wiring.forges import forge_sync
 from remand.wiring.ledger import open_ledger
 from tests.integration.machine import PATIENCE, Machine, Repository

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from remand.adapters.system.machine import SystemClock
-from remand.config.forge import TOKENS
+from remand.config.services import TOKENS
 from remand.domain.forge import PullState, ReviewState
 from tests.integration.forge_reviews import CONFIG, Spoken
 from tests.integration.machine import PATIENCE, REMAND, Machine, Repository, Said

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from remand.config.forge import TOKENS
+from remand.config.services import TOKENS
 from remand.domain.forge import ReviewState
 from tests.integration.forge_reviews import CONFIG, DIALECTS, Scene, forge_scene
 from tests.integration.machine import Machine, Repository

@@ -19,8 +19,8 @@ from remand.app.errors import EnvironmentFault, UsageError
 from remand.app.hook_calls import HookAnswer
 from remand.app.ports import HookCheck
 from remand.domain.hosts import HOSTS
-from remand.wiring.hosts import load_host
 from remand.wiring.setup import host_checks, host_files, host_worktrees
+from remand.wiring.startup import load_host
 from tests.integration.processes import LONGER, is_gone
 
 TRUSTING = sorted(set(HOSTS) - {"codex"})

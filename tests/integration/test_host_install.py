@@ -17,8 +17,7 @@ from remand.adapters.hosts.table import HOSTS as HOST_TABLE
 from remand.domain.hosts import HOSTS
 from remand.interfaces.hook.session import SessionCall
 from remand.interfaces.hook.tool_guard import find_guarded
-from remand.wiring.hosts import guarded_files, load_host
-from remand.wiring.startup import locate
+from remand.wiring.startup import guarded_files, load_host, locate
 from tests.integration.conftest import near_machine
 from tests.integration.machine import Machine, Repository
 

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from remand.adapters.gates.background_runs import BackgroundRuns
-from remand.adapters.notices import channels
-from remand.adapters.notices.channels import (
+from remand.adapters.system import notice_channels
+from remand.adapters.system.notice_channels import (
     FIRST,
     LONGEST,
     AppriseChannel,
@@ -245,15 +245,15 @@ def test_without_the_library_the_remedy_is_said(monkeypatch: pytest.MonkeyPatch)
     def missing(name: str) -> None:
         raise ImportError(name)
 
-    monkeypatch.setattr(channels, "import_module", missing)
+    monkeypatch.setattr(notice_channels, "import_module", missing)
     assert "pip install 'remand[notify]'" in AppriseChannel("chat", "json://127.0.0.1").send("title", "body")
 
 
 def test_many_notices_come_in_ever_longer_steps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     now = [1_000_000.0]
     slept: list[float] = []
-    monkeypatch.setattr("remand.adapters.notices.channels.time.time", lambda: now[0])
-    monkeypatch.setattr("remand.adapters.notices.channels.time.sleep", slept.append)
+    monkeypatch.setattr("remand.adapters.system.notice_channels.time.time", lambda: now[0])
+    monkeypatch.setattr("remand.adapters.system.notice_channels.time.sleep", slept.append)
     pace = FilePace(os.fspath(tmp_path / "state" / "pace"))
     for _ in range(12):
         pace.wait()

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from remand.adapters.notices.record_files import RecordFiles
+from remand.adapters.system.record_files import RecordFiles
 from remand.app.errors import EnvironmentFault
 from remand.app.record_files import RecordKind
 from remand.app.requests import Acceptance, Request

@@ -15,8 +15,7 @@ from remand.adapters.parsers.test_reports import parse_junit
 from remand.app.gates.ports import ToolOutput
 from remand.domain.gate.gate import Measurement
 from remand.integrity.comparison import Comparison
-from remand.integrity.reached_assertions import find_unreached_assertions
-from remand.integrity.result_records import compare_with_records
+from remand.integrity.result_records import compare_with_records, find_unreached_assertions
 from tests.unit.integrity.changes import added, modified
 
 CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "remand-tests"

@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from remand.adapters.git.location import find_place
-from remand.adapters.git.repository import GitRepository
-from remand.adapters.git.submissions import (
+from remand.adapters.git.remote import (
     FRESH_SECONDS,
     MAX_SHARED,
     PACKS,
@@ -20,6 +19,7 @@ from remand.adapters.git.submissions import (
     SubmissionStore,
     pack_commit,
 )
+from remand.adapters.git.repository import GitRepository
 from remand.adapters.stores.shared_data import EmbeddedSharedData
 from remand.app.errors import EnvironmentFault
 from remand.testing.builders import NOW

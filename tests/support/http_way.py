@@ -17,8 +17,8 @@ from remand.interfaces.cli.registry import CommandCall, parse_call
 from remand.interfaces.http.authentication import Authenticator, RequestFacts
 from remand.interfaces.http.calls import CallRunner
 from remand.interfaces.http.commands import RemoteCommand, remote_commands
-from remand.interfaces.http.ledgers import EmbeddedLedger, TeamLedger
 from remand.interfaces.http.routes import ServerContext
+from remand.interfaces.http.serve import EmbeddedLedger, TeamLedger
 from remand.interfaces.http.server import make_app
 from remand.interfaces.http.telemetry import Metrics
 from remand.wiring.ledger import find_place

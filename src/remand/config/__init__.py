@@ -6,8 +6,6 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from remand.config import server
-from remand.config.forge import ForgeSettings, parse_forge
 from remand.config.gates import parse_gate_policy
 from remand.config.project import (
     parse_former_names,
@@ -17,6 +15,7 @@ from remand.config.project import (
     parse_project_id,
     parse_trusted_keys,
 )
+from remand.config.services import ForgeSettings, ServerSettings, parse_forge, parse_server
 from remand.config.values import NAME, ConfigError, require_known_keys, seconds, table, text, texts
 from remand.domain.access.keys import PublicKey
 from remand.domain.access.team import Member, Team
@@ -156,7 +155,7 @@ class Settings(Record, kw_only=True):
     forge: ForgeSettings = ForgeSettings()
     records: RecordSettings = RecordSettings()
     run: RunSettings = RunSettings()
-    server: server.ServerSettings | None = None
+    server: ServerSettings | None = None
     """How the server is reached, and who logs people in; None when nothing is said of it."""
     base: str = ""
     project: str = ""
@@ -204,7 +203,7 @@ def parse(content: str, source: str = "") -> Settings:
         forge=parse_forge(table(data, "forge")),
         records=parse_records(table(data, "records")),
         run=parse_run(table(data, "run")),
-        server=server.parse_server(table(data, "server")) if "server" in data else None,
+        server=parse_server(table(data, "server")) if "server" in data else None,
         base=text(project.get("base", ""), "project.base"),
         project=parse_project_id(project),
         hosts=parse_project_hosts(project),

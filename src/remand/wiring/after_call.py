@@ -6,11 +6,10 @@ import os
 import sys
 
 from remand.adapters.gates import background_runs
-from remand.adapters.notices import channels
-from remand.adapters.notices.record_files import RecordFiles
 from remand.adapters.stores.sqlite_views import read_unseen
-from remand.adapters.system import scheduler_files
+from remand.adapters.system import notice_channels, scheduler_files
 from remand.adapters.system.machine import SystemClock
+from remand.adapters.system.record_files import RecordFiles
 from remand.app import notices
 from remand.app.record_files import RecordFileUpdater, RecordKind
 from remand.app.reminders import AfterCall, UnseenCounts
@@ -18,7 +17,7 @@ from remand.config import inherited_environment
 from remand.wiring.open_ledger import OpenLedger
 from remand.wiring.startup import LedgerLocation, folders_of
 
-__all__ = ["channels", "scheduler_files"]
+__all__ = ["notice_channels", "scheduler_files"]
 
 
 def after_call(place: LedgerLocation, opened: OpenLedger | None) -> AfterCall:
@@ -27,7 +26,7 @@ def after_call(place: LedgerLocation, opened: OpenLedger | None) -> AfterCall:
         files=record_file_updater(opened) if opened else None,
         ledger=opened.ledger if opened else None,
         read_unseen=lambda: unseen_counts(place, opened),
-        channel_count=lambda: len(channels.read_addresses().channels),
+        channel_count=lambda: len(notice_channels.read_addresses().channels),
         start_delivery=lambda: _start_delivery(place),
     )
 
@@ -55,13 +54,13 @@ def notice_delivery(opened: OpenLedger) -> notices.NoticeDelivery:
         opened.ledger,
         lambda: opened.settings.rules().team,
         os.path.basename(opened.place.root) or "remand",
-        open_channels=channels.open_channels,
-        pace=channels.FilePace(os.path.join(opened.folders.notices, "pace")),
+        open_channels=notice_channels.open_channels,
+        pace=notice_channels.FilePace(os.path.join(opened.folders.notices, "pace")),
     )
 
 
 def _start_delivery(place: LedgerLocation) -> None:
     """Starts a process that sends notices, unless one runs already: no command waits for a channel."""
     call = [sys.executable, "-P", "-m", "remand.interfaces.cli.entry", "-C", place.root, "notify", "--paced"]
-    environment = inherited_environment(*channels.private_variables(inherited_environment()))
+    environment = inherited_environment(*notice_channels.private_variables(inherited_environment()))
     background_runs.BackgroundRuns(folders_of(place).notices).start("notify", call, environment)

@@ -23,7 +23,7 @@ from remand.app.director_commands import DirectorCommands
 from remand.app.scheduler.ports import CallHandler
 from remand.app.tokens import IdentityProvider
 from remand.config import inherited_environment
-from remand.config.server import OpenIdSettings
+from remand.config.services import OpenIdSettings
 from remand.wiring.after_call import after_call
 from remand.wiring.open_ledger import OpenLedger
 from remand.wiring.startup import ledger_id

@@ -5,12 +5,11 @@ from __future__ import annotations
 import os
 
 from remand.adapters import projects
-from remand.adapters.gates import background_runs
+from remand.adapters.gates import background_runs, embedded_jobs, procrastinate_jobs
 from remand.adapters.gates.results import FileCache, FileReports, watch_results
 from remand.adapters.gates.tools import SystemTools, UserRegistries
 from remand.adapters.git import checkouts, commits
 from remand.adapters.git import mirror as git_mirror
-from remand.adapters.jobs import embedded_jobs, procrastinate_jobs
 from remand.adapters.journal import reader
 from remand.adapters.journal.writer import Sessions
 from remand.adapters.parsers import registry

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from remand.adapters.git import submissions
+from remand.adapters.git import remote
 from remand.adapters.git.location import LedgerLocation
 from remand.adapters.stores.sqlite import SqliteStore
 from remand.adapters.system.folders import LedgerFolders
@@ -38,13 +38,13 @@ class OpenLedger(NamedTuple):
         return self.store.view
 
     @property
-    def submissions(self) -> submissions.SubmissionStore:
+    def submissions(self) -> remote.SubmissionStore:
         """The submitted commits, which the servers and workers of a database share."""
         folder, shared = os.path.join(self.folders.own, "submissions"), None
         if self.store.url:
             shared = self.store.shared_data
         environment = inherited_environment("REMAND_")
-        return submissions.SubmissionStore(self.place, folder, environment, shared, self.ledger.clock.now)
+        return remote.SubmissionStore(self.place, folder, environment, shared, self.ledger.clock.now)
 
     @property
     def process_environment(self) -> dict[str, str]:

@@ -12,12 +12,11 @@ from remand.adapters.coordinator.server import SchedulerCoordinator
 from remand.adapters.gates.background_runs import BackgroundRuns, CommandClaims
 from remand.adapters.git import commits
 from remand.adapters.git.location import LedgerLocation
+from remand.adapters.git.remote import PACKS, BaseFetcher, SubmissionStore
 from remand.adapters.git.repository import GitRepository
-from remand.adapters.git.submissions import PACKS, BaseFetcher, SubmissionStore
 from remand.adapters.git.task_worktrees import GitWorktrees
 from remand.adapters.hosts.launcher import HostLauncher, LauncherSettings, find_words
 from remand.adapters.hosts.table import guarded_files, server_files
-from remand.adapters.notices import channels
 from remand.adapters.sandbox.agent_launchers import own_program
 from remand.adapters.sandbox.self_test import make_agent_launcher
 from remand.adapters.server import client
@@ -27,7 +26,7 @@ from remand.adapters.server.scheduler_ledger import (
     fetch_commit,
     take_commit,
 )
-from remand.adapters.system import web_pages
+from remand.adapters.system import notice_channels, web_pages
 from remand.adapters.system.executor import ThreadExecutor
 from remand.adapters.system.folders import LedgerFolders, runtime_folder, socket_folder, state_folder
 from remand.adapters.system.machine import RandomIds, SystemClock
@@ -284,6 +283,8 @@ def worker_chores(open_own: Callable[[], OpenLedger]) -> tuple[Chore, ...]:
         LedgerClient(opened.ledger, opened.settings.rules, str, str),
         settings,
         drop_packs=partial(opened.store.shared_data.drop_of_ended_tasks, PACKS),
-        open_notices=(lambda: notice_delivery(open_own())) if channels.read_addresses().channels else None,
+        open_notices=(lambda: notice_delivery(open_own()))
+        if notice_channels.read_addresses().channels
+        else None,
         open_forge=(lambda: forge_sync(open_own(), environment)) if has_token else None,
     )

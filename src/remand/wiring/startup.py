@@ -1,4 +1,4 @@
-"""What fast paths need before anything heavy is loaded: the place, the session's task, and a running coordinator."""
+"""What fast paths need before anything heavy is loaded: the place, the session's task, the agent hosts, and a running coordinator."""
 
 from __future__ import annotations
 
@@ -6,8 +6,11 @@ import os
 
 from remand.adapters.coordinator.protocol import MAX_CALL, CoordinatorUnavailable, forward_call
 from remand.adapters.gates import background_runs
-from remand.adapters.git import repository, snapshots, submissions
+from remand.adapters.git import remote, repository, snapshots
 from remand.adapters.git.location import LedgerLocation, current_branch, ledger_id, locate
+from remand.adapters.hosts import checks
+from remand.adapters.hosts.host import READERS
+from remand.adapters.hosts.table import guarded_files, load_host, server_files, settings_files
 from remand.adapters.journal import session_tasks, solo_sessions
 from remand.adapters.journal import writer as journal
 from remand.adapters.journal.session_tasks import SessionTask
@@ -16,10 +19,26 @@ from remand.adapters.stores import sqlite_views as views
 from remand.adapters.system import files
 from remand.adapters.system.folders import LedgerFolders, socket_folder, state_folder
 
-__all__ = ["MAX_CALL", "CoordinatorUnavailable", "LedgerLocation", "SessionTask", "background_runs"]
-__all__ += ["current_branch", "files", "forward_call", "journal", "ledger_id", "locate"]
-__all__ += ["repository", "session_tasks", "snapshots", "socket_folder", "solo_sessions", "state_folder"]
-__all__ += ["LedgerFolders", "server", "submissions", "views"]
+__all__ = ["MAX_CALL", "READERS", "CoordinatorUnavailable", "LedgerFolders", "LedgerLocation", "SessionTask"]
+__all__ += [
+    "background_runs",
+    "checks",
+    "current_branch",
+    "files",
+    "forward_call",
+    "guarded_files",
+    "journal",
+]
+__all__ += ["ledger_id", "load_host", "locate", "remote", "repository", "server", "server_files"]
+__all__ += [
+    "session_tasks",
+    "settings_files",
+    "snapshots",
+    "socket_folder",
+    "solo_sessions",
+    "state_folder",
+    "views",
+]
 
 
 def folders_of(place: LedgerLocation) -> LedgerFolders:

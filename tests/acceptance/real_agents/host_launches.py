@@ -14,7 +14,7 @@ from remand.adapters.hosts.launcher import HostLauncher, LauncherSettings
 from remand.app.hook_calls import HookAnswer
 from remand.app.scheduler.ports import LaunchConfig
 from remand.app.scheduler.ports import SessionResult as Read
-from remand.wiring.hosts import load_host
+from remand.wiring.startup import load_host
 from tests.acceptance.real_agents.agents import (
     CLAUDE,
     CLIS,

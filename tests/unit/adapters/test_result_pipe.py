@@ -15,8 +15,7 @@ from remand.adapters.gates.runner_plugins import find_plugin_loader
 from remand.adapters.parsers.test_reports import parse_junit
 from remand.app.gates.ports import ToolOutput
 from remand.domain.gate.gate import Measurement
-from remand.integrity.reached_assertions import WATCHED_METHODS
-from remand.integrity.result_records import ToldRun, compare_with_records
+from remand.integrity.result_records import WATCHED_METHODS, ToldRun, compare_with_records
 
 TESTS = """
 import threading

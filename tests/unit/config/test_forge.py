@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from remand.config import ConfigError, ForgeSettings, parse
-from remand.config.forge import parse_forge
+from remand.config.services import parse_forge
 
 PLAIN = {"kind": "github", "repository": "owner/name"}
 

@@ -2,7 +2,7 @@
 
 from remand.domain.gate.gate import WatchedTest
 from remand.integrity.comparison import Comparison, FileDiff
-from remand.integrity.reached_assertions import find_unreached_assertions
+from remand.integrity.result_records import find_unreached_assertions
 from tests.unit.integrity.changes import added, modified
 
 KEPT = "def test_a():\n    assert f(1) == 2\n    assert f(2) == 3\n"

@@ -21,12 +21,12 @@ from remand.domain.decisions.forge_actions import (
     due_action,
 )
 from remand.domain.decisions.reviews import has_worked_on
+from remand.domain.feedback.comments import REMAND_MARK
+from remand.domain.feedback.pull_request_reviews import standing_objections
 from remand.domain.feedback.sanitiser import sanitise
 from remand.domain.forge import Account, ForgeAction, PullState
 from remand.domain.instant import Instant, add_seconds
 from remand.domain.policy import Policy
-from remand.domain.pull_request.comments import REMAND_MARK
-from remand.domain.pull_request.reviews import standing_objections
 from remand.domain.record import Record
 from remand.domain.refusals import Refused
 from remand.domain.task import Status, Task

@@ -19,9 +19,9 @@ from remand.app.ledger import Ledger
 from remand.domain import commands as c
 from remand.domain.events.event import Event
 from remand.domain.events.reviews import Finding, ReviewRejected, ReviewRetracted
+from remand.domain.feedback.comments import REMAND_MARK, find_reported_rejections
 from remand.domain.forge import ForgeComment, PullRequest, PullState
 from remand.domain.instant import Instant
-from remand.domain.pull_request.comments import REMAND_MARK, find_reported_rejections
 from remand.domain.record import Record
 from remand.domain.task import Status, Task
 

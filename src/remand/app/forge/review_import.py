@@ -13,10 +13,8 @@ from remand.domain import commands as c
 from remand.domain.access.team import REVIEWERS, THE_COORDINATOR, Actor, Team
 from remand.domain.events.event import KnownBy
 from remand.domain.events.reviews import ReviewNoted
-from remand.domain.feedback.comments import parse_comment_commands
-from remand.domain.forge import Account, ForgeReview, PullRequest, PullState, is_listed_account
-from remand.domain.pull_request.comments import REMAND_MARK, may_command
-from remand.domain.pull_request.reviews import (
+from remand.domain.feedback.comments import REMAND_MARK, may_command, parse_comment_commands
+from remand.domain.feedback.pull_request_reviews import (
     PullRequestReading,
     ReviewOutcome,
     ReviewReading,
@@ -32,6 +30,7 @@ from remand.domain.pull_request.reviews import (
     merge_source,
     own_dismissals,
 )
+from remand.domain.forge import Account, ForgeReview, PullRequest, PullState, is_listed_account
 from remand.domain.refusals import Refused
 from remand.domain.task import Task
 

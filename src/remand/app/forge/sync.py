@@ -17,7 +17,7 @@ from remand.app.requests import Acceptance
 from remand.app.settings import SettingsSource
 from remand.app.text_commands import TextCommands
 from remand.config import ForgeSettings
-from remand.config.forge import LABEL
+from remand.config.services import LABEL
 from remand.domain import commands as c
 from remand.domain.access.team import THE_COORDINATOR, Actor
 from remand.domain.decisions.forge_actions import MAX_FORGE_CLOCK_LEAD, issue_task_id

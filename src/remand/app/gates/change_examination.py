@@ -39,8 +39,8 @@ from remand.integrity.examination import examine
 from remand.integrity.harness import harness_paths, merge_configuration, mixed_paths, trusted_paths
 from remand.integrity.mutants import break_changed_functions, judge_broken_runs, notices_broken_code
 from remand.integrity.paths import follow_links, is_test_path
-from remand.integrity.reached_assertions import find_unreached_assertions
 from remand.integrity.readers.command_lines import check_tools_in
+from remand.integrity.result_records import find_unreached_assertions
 from remand.integrity.rules.missing_tests import ChangedPaths
 from remand.integrity.rules.suppressions import count_suppressions
 from remand.integrity.suspicions import Suspicion, Weight, suspicion

@@ -16,10 +16,10 @@ from remand.domain.events import reviews, tasks, work
 from remand.domain.events.event import Event
 from remand.domain.events.work import GateErrored
 from remand.domain.evolve import evolve
+from remand.domain.feedback import pull_request_reviews
 from remand.domain.folds.reviews import make_escalation_id
 from remand.domain.gate.verdict import GateStatus, Verdict
 from remand.domain.instant import Instant
-from remand.domain.pull_request import reviews as pull_request_reviews
 from remand.domain.reasons import parse_decision_type
 from remand.domain.record import NamedTuple, Record
 from remand.domain.task import Status, Task

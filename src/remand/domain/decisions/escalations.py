@@ -26,9 +26,9 @@ from remand.domain.events.reviews import (
     ReviewApproved,
 )
 from remand.domain.events.tasks import TaskCancelled, TaskClaimed
+from remand.domain.feedback import pull_request_reviews
 from remand.domain.gate.state import RETRY, GateAlert
 from remand.domain.instant import add_seconds
-from remand.domain.pull_request import reviews as pull_request_reviews
 from remand.domain.record import Record
 from remand.domain.refusals import Refused, unknown_option_refusal
 from remand.domain.task import MAX_LEASE_SECONDS, TERMINAL, Escalation, Status, Submission, Task

@@ -17,7 +17,7 @@ from remand.domain.decisions.objections import require_objections_answered
 from remand.domain.events import reviews as review_events
 from remand.domain.events.event import Events
 from remand.domain.facts import Facts
-from remand.domain.pull_request import reviews as pull_request_reviews
+from remand.domain.feedback import pull_request_reviews
 from remand.domain.refusals import Refused, unknown_commit_refusal
 from remand.domain.task import TERMINAL, Review, Status, Submission, Task
 from remand.domain.text.words import format_count

@@ -1,15 +1,28 @@
-"""What a review comment says of itself: whether it blocks, and the commands in it."""
+"""Review comments: whether one blocks, and its commands; and those on a pull request: which are ours, may command, or are findings."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
+from enum import StrEnum
 
 from msgspec.structs import replace
 
 from remand.domain.events.reviews import Finding
 from remand.domain.feedback.markup import split_code
-from remand.domain.feedback.sanitiser import sanitise
+from remand.domain.feedback.sanitiser import sanitise, sanitise_findings
+from remand.domain.forge import (
+    Account,
+    ForgeComment,
+    ForgeReview,
+    PullRequest,
+    ReviewState,
+    is_same_account,
+)
+from remand.domain.instant import Instant, add_seconds
+from remand.domain.preconditions import MAX_FINDINGS
+from remand.domain.record import Record
+from remand.domain.task import Task
 from remand.domain.text.words import word_set
 
 BLOCKING_LABELS = word_set("blocking blocker must must-fix mustfix critical required")
@@ -27,6 +40,9 @@ _PREFIX = re.compile(
     rf"|(?P<label>{_LABEL})[*_`]*[ \t]*(?:\((?P<decoration>[^()\n]{{1,60}})\))?[*_`]*[ \t]*"
     rf"(?::|[ \t][-–—](?=[ \t])|(?<=\))[ \t]*$))"
 )
+REMAND_MARK = "Left here by remand"
+"""Begins a line of everything that Remand posts, so that it is not taken for a reviewer's comment."""
+_MARK_LINE = re.compile(rf"^{REMAND_MARK}(?:: (\S+))?\.[ \t\r]*$", re.MULTILINE)
 
 
 def is_blocking(text: str, default: bool = True) -> bool:
@@ -118,3 +134,226 @@ def parse_comment_commands(text: str, repository: str = "") -> tuple[str, ...]:
             found += [command] if command else []
             is_free = not line.strip() or (is_free and not _OPENS.search(line))
     return tuple(found[:MAX_COMMANDS])
+
+
+def is_from_remand(text: str) -> bool:
+    """True when a text says that Remand posted it. No command in it is run."""
+    return _MARK_LINE.search(text) is not None
+
+
+def find_reported_rejections(text: str) -> list[str]:
+    """The ids of the rejections that a text of Remand's reports."""
+    return [name for name in _MARK_LINE.findall(text) if name]
+
+
+def is_own_review(review: ForgeReview, task: Task) -> bool:
+    """True when everything in a review was posted by Remand, about rejections of this task."""
+    known = {given.id for one in task.reviews.rounds for given in one.reviews}
+    texts = [text for text in (review.text, *(comment.text for comment in review.comments)) if text.strip()]
+    return bool(texts) and all(known & set(find_reported_rejections(text)) for text in texts)
+
+
+MAX_COMMAND_AGE = 24 * 3600.0
+"""How old a command may be. A machine that polls for the first time must not run what was settled long ago."""
+
+
+def may_command(remark: ForgeComment, pull: PullRequest, now: Instant) -> bool:
+    """True for a recent comment that nobody edited and Remand did not post, unless the pull request's author wrote it.
+
+    Whoever may write can edit the comments of others, what Remand posts may quote others, and agents may share the
+    account that opened the pull request.
+    """
+    is_recent = bool(remark.updated_at) and remark.updated_at >= add_seconds(now, -MAX_COMMAND_AGE)
+    is_genuine = not remark.is_edited and not is_from_remand(remark.text)
+    return is_recent and is_genuine and not is_same_account(remark.author, pull.author)
+
+
+MAX_PATH = 4096
+REST_TEXT = "{count} more comments are omitted; see the pull request."
+
+
+class CommentPlace(StrEnum):
+    """Where on a pull request a comment is."""
+
+    REVIEW = "review"
+    """The text of a review."""
+    LINE = "comment"
+    """A comment that belongs to a review, on a line, a file or the whole."""
+    DISCUSSION = "remark"
+    """The discussion, outside of reviews."""
+
+
+class PullComment(Record, kw_only=True):
+    """A comment on a pull request, or the text of a review."""
+
+    id: str
+    """With the kind of forge and the place before it, as forges number each kind of comment separately."""
+    author: Account
+    place: CommentPlace
+    text: str
+    at: Instant = ""
+    path: str = ""
+    line: int = 0
+    reply_to: str = ""
+    """The id of the first comment of its thread; empty for that comment itself."""
+    review: ForgeReview | None = None
+    """The review that it belongs to; None in the discussion."""
+
+    def is_blocking(self, text: str, *, has_rejected: bool) -> bool:
+        """Whether it blocks, by its text as it is shown; replies and the discussion block only when they say so."""
+        is_aside = bool(self.reply_to) or self.place is CommentPlace.DISCUSSION
+        return is_blocking(text, default=has_rejected and not is_aside)
+
+
+def is_rejecting_review(review: ForgeReview, *, is_own: bool) -> bool:
+    """True when a review says no: it requests changes, or is a comment on one's own work that says it blocks.
+
+    A forge does not let anyone request changes of their own pull request, and agents may share its account.
+    """
+    if review.state is ReviewState.CHANGES_REQUESTED:
+        return True
+    if review.state is not ReviewState.COMMENTED or not is_own:
+        return False
+    texts = (review.text, *(comment.text for comment in _own_comments(review)))
+    return any(is_blocking(sanitise(text).text, default=False) for text in texts if text)
+
+
+def countable_comments(
+    pull: PullRequest, kind: str, known: Collection[str], home: str = ""
+) -> list[PullComment]:
+    """All comments on a pull request that may be passed on.
+
+    Left out are dismissed reviews, the text of approvals, commands to Remand, and what Remand itself posted: `known` are
+    the ids of the rejections that it may have reported.
+    """
+    found = [
+        comment
+        for review in pull.reviews
+        if review.state not in (ReviewState.DISMISSED, ReviewState.PENDING)
+        for comment in _review_comments(review, kind)
+    ]
+    for remark in pull.remarks:
+        is_command = is_from_remand(remark.text) or parse_comment_commands(remark.text, home)
+        if remark.author is not None and not is_command:
+            found.append(_make_comment(remark, remark.author, kind, CommentPlace.DISCUSSION))
+    return [comment for comment in found if not set(find_reported_rejections(comment.text)) & set(known)]
+
+
+def findings_from_comments(
+    comments: Sequence[PullComment], home: str = "", *, has_rejected: bool = True
+) -> tuple[Finding, ...]:
+    """One reviewer's comments as findings, sanitised; those without visible text are left out.
+
+    A comment of a reviewer who has requested changes (`has_rejected`) blocks unless it says that it does not; of another
+    only when it says so. Replies and the discussion block only when they say so.
+    """
+    texts = {comment.id: text for comment in comments if (text := sanitise(comment.text, home).text.strip())}
+    shown = [comment for comment in comments if comment.id in texts]
+    blocking = {
+        comment.id for comment in shown if comment.is_blocking(texts[comment.id], has_rejected=has_rejected)
+    }
+    opinions = sorted({one.submitted_at for comment in shown if (one := comment.review) and _is_opinion(one)})
+    # Compared with the comments that block by themselves, whatever becomes of other reviews' texts.
+    blocking_comments = [comment for comment in shown if comment.id in blocking]
+    for comment in shown:
+        if comment.place is CommentPlace.REVIEW and comment.review is not None:
+            others = [one for one in blocking_comments if one is not comment]
+            text, review = texts[comment.id], comment.review
+            before = max((at for at in opinions if at < review.submitted_at), default="")
+            if any(_covers_comment(review, one, before) for one in others):
+                is_text_blocking = is_blocking(text, default=False)
+            else:
+                is_request = review.state is ReviewState.CHANGES_REQUESTED
+                is_text_blocking = is_request or is_blocking(text, default=has_rejected)
+            (blocking.add if is_text_blocking else blocking.discard)(comment.id)
+    found = [
+        Finding(
+            text=texts[comment.id],
+            path=comment.path,
+            line=comment.line,
+            comment=comment.id,
+            reply_to=comment.reply_to,
+            at=comment.at,
+            is_blocking=comment.id in blocking,
+        )
+        for comment in shown
+    ]
+    return sanitise_findings(found, home)
+
+
+def findings_from_review(review: ForgeReview, kind: str = "", home: str = "") -> tuple[Finding, ...]:
+    """The findings of one review by itself: as many as fit an event, those that block first."""
+    own = [] if review.author is None else list(_review_comments(review, kind, is_own=True))
+    whole = findings_from_comments(own, home)
+    left = len(whole) - MAX_FINDINGS
+    if left <= 0:
+        return whole
+    rest = Finding(text=REST_TEXT.format(count=left + 1), is_blocking=False)
+    return (*select_findings(whole, MAX_FINDINGS - 1), rest)
+
+
+def select_findings(findings: Sequence[Finding], count: int = MAX_FINDINGS) -> tuple[Finding, ...]:
+    """At most so many findings, in their order; those that block are kept first."""
+    if len(findings) <= count:
+        return tuple(findings)
+    kept = sorted(range(len(findings)), key=lambda at: not findings[at].is_blocking)[:count]
+    return tuple(findings[at] for at in sorted(kept))
+
+
+def _own_comments(review: ForgeReview) -> list[ForgeComment]:
+    """The comments that the reviewer made with the review: no replies, nothing by others."""
+    return [
+        comment
+        for comment in review.comments
+        if not comment.is_reply and is_same_account(comment.author, review.author)
+    ]
+
+
+def _review_comments(review: ForgeReview, kind: str, *, is_own: bool = False) -> Iterator[PullComment]:
+    """The comments of a review and, unless it approves, its text; `is_own`: the reviewer's own alone, with the text."""
+    for comment in _own_comments(review) if is_own else review.comments:
+        if comment.author is not None:
+            yield _make_comment(comment, comment.author, kind, CommentPlace.LINE, review)
+    if (
+        review.author is not None
+        and review.text.strip()
+        and (is_own or review.state is not ReviewState.APPROVED)
+    ):
+        yield PullComment(
+            id=f"{kind}:{CommentPlace.REVIEW}-{review.id}",
+            author=review.author,
+            place=CommentPlace.REVIEW,
+            text=review.text,
+            at=review.submitted_at,
+            review=review,
+        )
+
+
+def _make_comment(
+    comment: ForgeComment, author: Account, kind: str, place: CommentPlace, review: ForgeReview | None = None
+) -> PullComment:
+    at = comment.created_at or (review.submitted_at if review is not None else "")
+    return PullComment(
+        id=f"{kind}:{place}-{comment.id}",
+        author=author,
+        place=place,
+        text=comment.text,
+        at=at or comment.updated_at,
+        path=comment.path[:MAX_PATH],
+        line=max(comment.line, 0),
+        reply_to=f"{kind}:{place}-{comment.reply_to}" if comment.is_reply else "",
+        review=review,
+    )
+
+
+def _covers_comment(review: ForgeReview, one: PullComment, before: Instant) -> bool:
+    """True for a comment of the review, and for a single one that its reviewer made since the opinion `before`."""
+    given = one.review
+    if given is None or one.reply_to:
+        return False
+    is_single = _is_opinion(review) and not _is_opinion(given)
+    return given.id == review.id or (is_single and before < one.at <= review.submitted_at)
+
+
+def _is_opinion(review: ForgeReview) -> bool:
+    return review.state is not ReviewState.COMMENTED

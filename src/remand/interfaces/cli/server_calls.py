@@ -173,7 +173,7 @@ def _with_commit(
     if call.command in SUBMISSIONS:
         kind, argument = SUBMISSIONS[call.command]
         name = getattr(options, argument) or ""
-        clone = startup.submissions.CloneCommits(place, environment)
+        clone = startup.remote.CloneCommits(place, environment)
         startup.server.CommitDelivery(server, clone).deliver(
             kind, name, found.sha, seconds, lambda away: _report_unavailable(away, seconds)
         )

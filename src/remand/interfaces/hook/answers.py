@@ -27,7 +27,7 @@ from remand.domain.task import Status, Task
 from remand.interfaces.hook import tool_guard
 from remand.interfaces.hook.session import SessionCall
 from remand.ledger.store import Transaction
-from remand.wiring import hosts
+from remand.wiring import startup
 from remand.wiring.gates import make_gates
 from remand.wiring.ledger import open_at
 from remand.wiring.open_ledger import OpenLedger
@@ -383,7 +383,7 @@ class _Session:
 
 def own_files() -> SetupFiles:
     """The files of the set-up."""
-    return SetupFiles(hosts.server_files(), hosts.guarded_files())
+    return SetupFiles(startup.server_files(), startup.guarded_files())
 
 
 def _message(output: bytes) -> str:

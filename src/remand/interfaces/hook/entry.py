@@ -13,7 +13,7 @@ from remand.app.hook_calls import HookAnswer, HookCall
 from remand.app.scheduler.agent_socket import find_agent_socket
 from remand.domain.hosts import HOSTS
 from remand.interfaces.hook import dispatch, remote
-from remand.wiring import hosts, startup
+from remand.wiring import startup
 
 MAX_PAYLOAD = 32 << 20
 PROBE = "remand hook probe"
@@ -34,7 +34,7 @@ def run(arguments: list[str], environment: dict[str, str]) -> int:
         sys.stderr.write(f"remand: usage: remand hook --host {'|'.join(HOSTS)} EVENT\n")
         return 2
     host, event, folder = found
-    module = hosts.load_host(host)
+    module = startup.load_host(host)
     if module is None:
         return 2
     if environment.get("REMAND_HOOK_PROBE"):

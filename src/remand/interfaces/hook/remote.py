@@ -190,7 +190,7 @@ class _RemoteSession:
 
     def _deliver(self, bound: SessionTask, commit: str) -> str:
         """Brings a commit to the server; returns what the agent is told when that cannot be done."""
-        clone = startup.submissions.CloneCommits(self._place, self._environment)
+        clone = startup.remote.CloneCommits(self._place, self._environment)
         delivery = startup.server.CommitDelivery(self._server, clone)
         try:
             delivery.deliver("task", bound.task_id, commit, self._wait_seconds())

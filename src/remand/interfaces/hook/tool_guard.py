@@ -19,7 +19,7 @@ from remand.domain.access.tool_calls import (
 )
 from remand.domain.text.path_patterns import PathPattern, matches_name
 from remand.interfaces.hook.session import SessionCall
-from remand.wiring import hosts
+from remand.wiring import startup
 from remand.wiring.startup import LedgerLocation, state_folder
 
 _QUOTED_OR_BETWEEN = re.compile(rf"\\.|'[^']*'|\"(?:\\.|[^\"\\])*\"|({COMMAND_SEPARATOR.pattern})", re.DOTALL)
@@ -135,7 +135,7 @@ def is_read_only(call: SessionCall) -> bool:
     if call.paths:
         return False
     if not call.command:
-        return call.tool in hosts.READERS
+        return call.tool in startup.READERS
     return all(
         is_read_only_command(command.split())
         for command in COMMAND_SEPARATOR.split(call.command)
@@ -236,7 +236,7 @@ def settings_answer(call: SessionCall, place: LedgerLocation) -> HookAnswer:
     """Keeps a change of the host's settings from taking hold that would take our hooks out."""
     if call.config_source in ("policy_settings", "skills"):
         return HookAnswer.allow()
-    lost = hosts.checks.missing_hooks(call.host, (place.worktree, place.root))
+    lost = startup.checks.missing_hooks(call.host, (place.worktree, place.root))
     if not lost:
         return HookAnswer.allow()
     return HookAnswer.block(
@@ -248,7 +248,7 @@ def _is_guarded_path(path: str, place: LedgerLocation, patterns: list[PathPatter
     """True for a path that is guarded, whatever links lead to it."""
     whole = os.path.normpath(os.path.join(place.worktree, os.path.expanduser(path)))
     wheres = {whole, _real(whole)}
-    home = {os.path.realpath(os.path.expanduser(name)) for name in hosts.settings_files() if name[0] == "~"}
+    home = {os.path.realpath(os.path.expanduser(name)) for name in startup.settings_files() if name[0] == "~"}
     roots = {place.worktree, place.root, os.path.realpath(place.worktree), os.path.realpath(place.root)}
     names = {
         os.path.relpath(where, root) for where in wheres for root in roots if where.startswith(root + os.sep)
@@ -276,7 +276,7 @@ def _real(path: str) -> str:
 
 
 def _files() -> frozenset[str]:
-    return frozenset(hosts.guarded_files())
+    return frozenset(startup.guarded_files())
 
 
 def _guarded_names() -> tuple[str, ...]:

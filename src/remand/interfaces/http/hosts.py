@@ -26,7 +26,7 @@ from remand.interfaces.http.problems import UNAVAILABLE, HttpProblem
 from remand.interfaces.http.routes import HttpAnswer, ServerContext, make_route, read_body
 from remand.wiring.open_ledger import OpenLedger
 from remand.wiring.scheduler import hosted_runs, scheduler_ledger
-from remand.wiring.startup import LedgerLocation, repository, submissions
+from remand.wiring.startup import LedgerLocation, remote, repository
 
 UPLOAD, FETCH = "commit upload", "commit fetch"
 SCHEDULE = "run members"
@@ -82,7 +82,7 @@ def commit_routes(context: ServerContext) -> list[ASGIRouteHandler]:
             lambda opened: _own_task(opened, caller, "task", name), is_long=False, caller=caller
         )
         with _place(senders, caller):
-            pack = await read_body(receive, headers, submissions.MAX_PACK, UPLOAD_SECONDS, SLOWEST_UPLOAD)
+            pack = await read_body(receive, headers, remote.MAX_PACK, UPLOAD_SECONDS, SLOWEST_UPLOAD)
             await context.runner.in_thread(
                 lambda opened: _receive(opened, caller, name, commit, pack),
                 is_long=True,
@@ -96,7 +96,7 @@ def commit_routes(context: ServerContext) -> list[ASGIRouteHandler]:
         require_call(caller, FETCH)
         _, commit, known = _query(scope)
         pack = await context.runner.in_thread(
-            lambda opened: submissions.pack_commit(opened.place, commit, known),
+            lambda opened: remote.pack_commit(opened.place, commit, known),
             is_long=True,
             group=TRANSFERS,
             caller=caller,
@@ -127,7 +127,7 @@ def _place(senders: set[str], caller: Caller) -> Iterator[None]:
 def base_refresh(place: LedgerLocation) -> Callable[[], None]:
     """A function that fetches the base branch into the server's clone, for `CallRunner`."""
     settings = SettingsSource(repository.GitRepository(place), place.root, place.common_dir)
-    return submissions.BaseFetcher(place, settings.base_branch, inherited_environment("REMAND_")).refresh
+    return remote.BaseFetcher(place, settings.base_branch, inherited_environment("REMAND_")).refresh
 
 
 def _query(scope: Scope) -> tuple[str, str, list[str]]:

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from remand.adapters.jobs.embedded_jobs import EmbeddedJobs
+from remand.adapters.gates.embedded_jobs import EmbeddedJobs
 from remand.app.errors import EnvironmentFault
 from remand.app.gates.done_claims import VERDICT_EVENTS, ClaimOutcome, DoneClaims
 from remand.app.gates.jobs import GATE_RUN, JobState, JobTaken, QueuedJob, WorkerTerms

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
-from remand.adapters.jobs.embedded_jobs import EmbeddedJobs
+from remand.adapters.gates.embedded_jobs import EmbeddedJobs
 from remand.adapters.stores.shared_data import EmbeddedSharedData
 from remand.app.errors import EnvironmentFault
 from remand.app.gates.jobs import EVIDENCE_CHECK, WorkerTerms

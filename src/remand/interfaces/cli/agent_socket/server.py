@@ -37,7 +37,7 @@ from remand.interfaces.cli.context import CallOrigin
 from remand.interfaces.cli.main import command_parser, unknown_command_message
 from remand.interfaces.cli.registry import COMMANDS, FORWARDED_VARIABLES, CommandCall, parse_call
 from remand.interfaces.hook import activity, answers, dispatch, entry
-from remand.wiring import coordinator, hosts, startup
+from remand.wiring import coordinator, startup
 from remand.wiring.ledger import find_place
 from remand.wiring.startup import LedgerLocation, SessionTask, may_block_again
 
@@ -126,7 +126,7 @@ def is_hook(arguments: list[str]) -> bool:
 
 def is_stop(arguments: list[str]) -> bool:
     found = entry.parse_arguments(arguments[1:])
-    module = hosts.load_host(found[0]) if found else None
+    module = startup.load_host(found[0]) if found else None
     return found is not None and module is not None and module.read(found[1], b"{}").event == hook_calls.STOP
 
 
@@ -146,7 +146,7 @@ class SocketHooks:
     def answer(self, agent_call: AgentCall) -> CallResult:
         """The answer to a hook in its host's own form. A failure of our own is a no to a stop."""
         found = entry.parse_arguments(agent_call.arguments[1:])
-        module = hosts.load_host(found[0]) if found else None
+        module = startup.load_host(found[0]) if found else None
         if found is None or module is None:
             return 2, b"", b"remand: not a valid hook call.\n"
         event = found[1]
@@ -452,7 +452,7 @@ class HostCallHandler(AgentCallHandler):
         self._place = place
         self._server = startup.server.ServerClient(environment)
         self._delivery = startup.server.CommitDelivery(
-            self._server, startup.submissions.CloneCommits(place, environment)
+            self._server, startup.remote.CloneCommits(place, environment)
         )
         self._hooks = SocketHooks(place, self, inspect)
 

@@ -53,7 +53,7 @@ def _notify(context: Context) -> Result:
     delivery = after_call.notice_delivery(context.opened_ledger)
     sent = delivery.deliver_paced() if context.arguments.paced else delivery.deliver()
     data = {
-        "channels": [address.name for address in after_call.channels.read_addresses().channels],
+        "channels": [address.name for address in after_call.notice_channels.read_addresses().channels],
         "notices": sent.notices,
         "delivered": [{"escalation_id": asked, "channel": channel} for asked, channel in sent.delivered],
         "problems": list(sent.problems),
@@ -63,12 +63,12 @@ def _notify(context: Context) -> Result:
         *sent.problems,
     ]
     if not data["channels"]:
-        rows.append(_NO_CHANNEL.format(after_call.channels.addresses_file()))
+        rows.append(_NO_CHANNEL.format(after_call.notice_channels.addresses_file()))
     return Result(data, "\n".join(rows), code=3 if sent.problems else 0)
 
 
 def _test_channels() -> Result:
-    channels, problems = after_call.channels.open_channels()
+    channels, problems = after_call.notice_channels.open_channels()
     results = [
         (channel.name, channel.send("Remand", "This is a test: questions will reach you here."))
         for channel in channels
@@ -77,7 +77,7 @@ def _test_channels() -> Result:
     data += [{"channel": "", "ok": False, "problem": problem} for problem in problems]
     rows = [(row["channel"], "took it" if row["ok"] else row["problem"]) for row in data]
     is_well = all(row["ok"] for row in data)
-    none = _NO_CHANNEL.format(after_call.channels.addresses_file())
+    none = _NO_CHANNEL.format(after_call.notice_channels.addresses_file())
     return Result(data, table(("channel", "result"), rows, none, wraps=True), code=0 if is_well else 3)
 
 

@@ -1,4 +1,4 @@
-"""The `[forge]` table."""
+"""The tables of services: `[forge]`, where reviews are given, and `[server]`, where the team finds the ledger and logs in."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from remand.startup import lazy_pattern
 if TYPE_CHECKING:
     from urllib.parse import SplitResult
 
+from remand.config.values import count, table
 
 KINDS = ("github", "gitea", "gitlab")
 TOKENS = {"github": "GITHUB_TOKEN", "gitea": "GITEA_TOKEN", "gitlab": "GITLAB_TOKEN"}
@@ -31,6 +32,9 @@ _REPOSITORIES = {
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")
 _STANDARD = {"github": "https://api.github.com", "gitea": "", "gitlab": "https://gitlab.com"}
 MIN_INTERVAL_SECONDS = 5.0
+_SERVER = ("url", "calls_per_second", "oidc")
+_OIDC = ("issuer", "client_id")
+MAX_RATE = 100_000
 
 
 class ForgeSettings(Record, kw_only=True):
@@ -142,3 +146,51 @@ def _split(address: str) -> SplitResult:
     from urllib.parse import urlsplit  # loaded where there is a forge
 
     return urlsplit(address)
+
+
+class OpenIdSettings(Record, kw_only=True):
+    """The OpenID Connect provider. Its client secret comes from the environment (`REMAND_OIDC_SECRET`)."""
+
+    issuer: str
+    client_id: str
+
+
+class ServerSettings(Record, kw_only=True):
+    """What the base says of the server."""
+
+    url: str = ""
+    """Its address as browsers see it; empty: as they call it."""
+    calls_per_second: int = 100
+    """How often a member's token may call. Hosts, workers and the user may twenty times as often."""
+    oidc: OpenIdSettings | None = None
+
+
+def parse_server(data: dict[str, Any]) -> ServerSettings:
+    """The table. Raises `ConfigError`."""
+    require_known_keys(data, _SERVER, "server.")
+    return ServerSettings(
+        url=_address(data.get("url", ""), "server.url") if "url" in data else "",
+        calls_per_second=count(data.get("calls_per_second", 100), "server.calls_per_second", most=MAX_RATE),
+        oidc=_openid(table(data, "oidc", "server.")) if "oidc" in data else None,
+    )
+
+
+def _openid(data: dict[str, Any]) -> OpenIdSettings:
+    require_known_keys(data, _OIDC, "server.oidc.")
+    client_id = text(data.get("client_id", ""), "server.oidc.client_id")
+    if not client_id:
+        raise ConfigError(f"{NAME}: `server.oidc.client_id` is missing; the provider gives one for Remand.")
+    return OpenIdSettings(issuer=_address(data.get("issuer", ""), "server.oidc.issuer"), client_id=client_id)
+
+
+def _address(value: Any, key: str) -> str:
+    found = text(value, key)
+    scheme, has_mark, rest = found.partition("://")
+    host = rest.partition("/")[0]
+    is_here = host.partition(":")[0] in ("localhost", "127.0.0.1") or host.startswith("[::1]")
+    is_plain = found.isascii() and found.isprintable() and not set("@?#\\ ") & set(found)
+    if not (has_mark and host and is_plain and (scheme == "https" or (scheme == "http" and is_here))):
+        raise ConfigError(
+            f"{NAME}: `{key}` must be an address with https://; http:// is for this machine alone."
+        )
+    return found.rstrip("/") if key == "server.url" else found

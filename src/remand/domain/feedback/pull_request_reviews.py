@@ -7,16 +7,7 @@ from hashlib import sha256
 
 from remand.domain import commands as c
 from remand.domain.access.team import REVIEWERS, Actor
-from remand.domain.forge import (
-    ForgeReview,
-    PullRequest,
-    ReviewState,
-    account_name,
-    is_same_account,
-)
-from remand.domain.instant import BEGINNING, add_seconds
-from remand.domain.preconditions import MAX_FINDINGS
-from remand.domain.pull_request.comments import (
+from remand.domain.feedback.comments import (
     CommentPlace,
     PullComment,
     countable_comments,
@@ -26,6 +17,15 @@ from remand.domain.pull_request.comments import (
     is_rejecting_review,
     select_findings,
 )
+from remand.domain.forge import (
+    ForgeReview,
+    PullRequest,
+    ReviewState,
+    account_name,
+    is_same_account,
+)
+from remand.domain.instant import BEGINNING, add_seconds
+from remand.domain.preconditions import MAX_FINDINGS
 from remand.domain.record import Record
 from remand.domain.refusals import Refused
 from remand.domain.task import ReviewRound, Status, Submission, Task

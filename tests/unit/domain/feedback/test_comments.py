@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from remand.domain.feedback.comments import findings_from_review, is_rejecting_review
 from remand.domain.forge import ForgeComment, ReviewState
-from remand.domain.pull_request.comments import findings_from_review, is_rejecting_review
 from remand.testing.builders import SHA
 from remand.testing.forge_fakes import a_review, an_account
 

@@ -8,9 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from remand.domain import commands as c
-from remand.domain.forge import ForgeComment, PullRequest, ReviewState
-from remand.domain.instant import add_seconds
-from remand.domain.pull_request.reviews import (
+from remand.domain.feedback.pull_request_reviews import (
     FINAL_REFUSALS,
     PROVISIONAL_REFUSALS,
     ReviewOutcome,
@@ -19,6 +17,8 @@ from remand.domain.pull_request.reviews import (
     judge_refusal,
     judge_review,
 )
+from remand.domain.forge import ForgeComment, PullRequest, ReviewState
+from remand.domain.instant import add_seconds
 from remand.domain.refusals import MEANINGS, Refused
 from remand.domain.task import Status, update_task
 from remand.testing.builders import NOW, SHA, TREE, a_submission, a_task

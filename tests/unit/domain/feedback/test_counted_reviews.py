@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from remand.domain.feedback.pull_request_reviews import counted_reviews, standing_objections
 from remand.domain.forge import (
     Account,
     ForgeReview,
@@ -11,7 +12,6 @@ from remand.domain.forge import (
     ReviewState,
     is_listed_account,
 )
-from remand.domain.pull_request.reviews import counted_reviews, standing_objections
 from remand.testing.builders import SHA, a_task
 from remand.testing.forge_fakes import a_review, an_account
 from tests.support.builders import OTHER_SHA, V1, a_round

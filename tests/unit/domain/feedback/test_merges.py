@@ -6,8 +6,8 @@ import pytest
 from msgspec.structs import replace
 
 from remand.domain import commands as c
+from remand.domain.feedback.pull_request_reviews import is_merge_of, is_new_merge, judge_merge, merge_source
 from remand.domain.forge import PullRequest, PullState
-from remand.domain.pull_request.reviews import is_merge_of, is_new_merge, judge_merge, merge_source
 from remand.domain.task import Status, Task, update_task
 from remand.testing.builders import SHA, a_submission, a_task
 from remand.testing.forge_fakes import an_account

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from remand.domain.feedback.comments import may_command
 from remand.domain.forge import ForgeComment, PullRequest
 from remand.domain.instant import add_seconds
-from remand.domain.pull_request.comments import may_command
 from remand.testing.builders import NOW, SHA
 from remand.testing.forge_fakes import an_account
 

@@ -1,1 +1,0 @@
-"""Channels that tell the user of open questions."""
