@@ -1,4 +1,4 @@
-"""The graph as the events tell it: tasks, decisions and other nodes, and the edges between them."""
+"""The graph from the events: tasks, decisions and other nodes, and the edges between them."""
 
 from __future__ import annotations
 
@@ -29,25 +29,25 @@ from remand.domain.task import EventConflict
 from remand.ledger.order import EventPlace, order_key
 
 _CONTENT = ("title", "name", "message", "content", "text", "summary")
-"""Where nodes of GoT tools hold their text: the first of these there is."""
+"""The text fields of nodes of GoT tools; the first existing one is used."""
 
 
 class _Description(Record, kw_only=True):
-    """A node as an event tells it, and under which key it told the content."""
+    """A node as an event describes it, and the key of its content."""
 
     node: GraphNode
     content_key: str
 
 
 class GraphView(Record, kw_only=True):
-    """The graph, and the events that could not apply to it, in their order."""
+    """The graph, and the events that could not be applied to it, in order."""
 
     graph: ThoughtGraph
     conflicts: list[EventConflict]
 
 
 def fold_graph(events: Iterable[Event], statuses: Mapping[str, str] | None = None) -> GraphView:
-    """Folds events in any order and any number of copies. `statuses` tells where tasks are, by their ids."""
+    """Folds events in any order and number of copies. `statuses` are the statuses of tasks by id."""
     handed, kept = _handed_tasks(events)
     fold = _Fold(handed)
     for event in sorted(kept, key=order_key):
@@ -62,7 +62,7 @@ def fold_graph(events: Iterable[Event], statuses: Mapping[str, str] | None = Non
 
 
 def _handed_tasks(events: Iterable[Event]) -> tuple[dict[str, str], list[Event]]:
-    """The task of each handoff, by its first event, ours before lines of GoT tools; and the events of the graph alone."""
+    """The task of each handoff by its first event (ours before lines of GoT tools), and the events of the graph alone."""
     found: dict[str, tuple[bool, EventPlace, str]] = {}
     kept: list[Event] = []
     for event in events:
@@ -75,7 +75,7 @@ def _handed_tasks(events: Iterable[Event]) -> tuple[dict[str, str], list[Event]]
 
 
 def graph_stats(view: GraphView) -> dict[str, Any]:
-    """The graph in figures, the most frequent types first."""
+    """Figures about the graph, most frequent types first."""
     graph = view.graph
     return {
         "nodes": len(graph.nodes),
@@ -98,19 +98,19 @@ class _Fold:
         self._created: dict[str, _Description] = {}
         self._linked: dict[EdgeKey, Event] = {}
         self._lost: set[EdgeKey] = set()
-        """Edges that went with one of their nodes."""
+        """Edges removed together with one of their nodes."""
         self._misfits: list[tuple[Event, str]] = []
         self._rejections: dict[str, str] = {}
         """The node of each rejection, by the rejection's id."""
         self._imported: dict[str, str] = {}
-        """The last rejection of each handoff that a GoT tool wrote down: its lines name no other id."""
+        """The last rejection of each handoff by a GoT tool, whose lines have no other id."""
         self._accepted: dict[str, str] = {}
-        """How each rejection was accepted that was."""
+        """How each accepted rejection was accepted."""
         self._named: dict[str, None] = {}
         """Tasks that rejections and their answers name."""
 
     def apply(self, event: Event) -> None:
-        """Applies one event; copies of an event apply once."""
+        """Applies one event; further copies have no effect."""
         if event.meta.id in self._seen:
             return
         if event.meta.id:
@@ -123,28 +123,28 @@ class _Fold:
             self._misfits.append((event, why))
 
     def conflicts(self) -> list[EventConflict]:
-        """What could not apply, in the order of the events."""
+        """Events that could not be applied, in order."""
         return [
             EventConflict(event_id=event.meta.id, event=event.name, at=event.ts, why=why)
             for event, why in sorted(self._misfits, key=lambda misfit: order_key(misfit[0]))
         ]
 
     def add_named_tasks(self) -> None:
-        """Adds the tasks that rejections name and no event has written down: another branch may have it."""
+        """Adds tasks that rejections name without an event, which another branch may have."""
         ends = {end for edge in self.graph.dangling_edges() for end in (edge.source, edge.target)}
         for name in self._named:
             if name in ends and name not in self.graph.nodes:
                 self.graph.add_node(name, NodeType.TASK, name)
 
     def leave_out_dangling(self) -> None:
-        """Takes away the edges that lead from or to nothing."""
+        """Removes edges without both nodes."""
         for edge in list(self.graph.dangling_edges()):
             self.graph.remove_edge(edge.source, edge.target, edge.edge_type)
             absent = edge.target if edge.source in self.graph.nodes else edge.source
             self._misfits.append((self._linked[_key(edge)], f"{absent} is no node"))
 
     def create(self, event: Event) -> str:
-        """Adds the node an event describes, unless its id is taken."""
+        """Adds the node described by an event, unless its id exists."""
         description = _description_of(event)
         if description is None:
             return "it does not describe a node"
@@ -164,7 +164,7 @@ class _Fold:
         node = self.graph.get_node(name)
         if node is None:
             return f"{name or 'what it changes'} is no node"
-        # People wrote some changes by hand as `{"old": …, "new": …}`.
+        # Some changes were written by hand as `{"old": …, "new": …}`.
         current = {
             key: value["new"] if isinstance(value, dict) and value.keys() == {"old", "new"} else value
             for key, value in changes.items()
@@ -174,7 +174,7 @@ class _Fold:
         return ""
 
     def delete(self, event: Event) -> str:
-        """Removes a node; its edges go with it."""
+        """Removes a node and its edges."""
         name = _node_id(event)
         if name not in self.graph.nodes:
             return f"{name or 'what it deletes'} is no node"
@@ -191,7 +191,7 @@ class _Fold:
         return ""
 
     def unlink(self, event: Event) -> str:
-        """Removes an edge, which may have gone with one of its nodes already."""
+        """Removes an edge, which may already be gone with one of its nodes."""
         if not isinstance(event, tasks.EdgeDeleted):
             return "it does not describe an edge"
         source, target = _edge_end(event.src), _edge_end(event.tgt)
@@ -225,7 +225,7 @@ class _Fold:
         return ""
 
     def answer(self, event: Event) -> str:
-        """Adds a decision, and the blocker it accepts. An imported one answers imported rejections alone."""
+        """Adds a decision and the blocker it accepts. An imported answer only applies to imported rejections."""
         if not isinstance(event, tasks.RejectionAnswered):
             return "it does not describe an answer"
         unique = self._imported.get(event.handoff_id, "") if event.is_legacy else event.rejection_id
@@ -245,7 +245,7 @@ class _Fold:
         return ""
 
     def _remember_node(self, node: GraphNode) -> None:
-        """Remembers a node as told, so that later events on it find it."""
+        """Remembers a node as described, so that later events find it."""
         self._created[node.id] = _Description(node=node, content_key=_CONTENT[0])
 
 
@@ -258,13 +258,13 @@ def _edge_end(text: str) -> str:
 
 
 def _node_id(event: Event) -> str:
-    """The node an event is about; empty when it names none."""
+    """The node of an event; empty if it names none."""
     found = event.fields.get("id") if isinstance(event, Unknown) else getattr(event, "id", "")
     return ids.parse_node_id(found) or "" if isinstance(found, str) else ""
 
 
 def _description_of(event: Event) -> _Description | None:
-    """The node in an event that creates one; None when it holds none."""
+    """The node in an event that creates one; None if there is none."""
     name = _node_id(event)
     if not name:
         return None
@@ -295,12 +295,12 @@ def _description(name: str, kind: str, stated: Mapping[str, Any], content_key: s
 def _are_equal(one: _Description, other: _Description) -> bool:
     try:
         return one == other
-    except RecursionError:  # values nested as deeply as a line may hold
+    except RecursionError:  # values nested as deeply as a line permits
         return False
 
 
 def _changes(event: Event) -> tuple[str, dict[str, Any]]:
-    """The node an event changes, and the new values."""
+    """The node that an event changes, and the new values."""
     name = _node_id(event)
     if isinstance(event, tasks.TaskEdited):
         description = msgspec.structs.asdict(event.changes)
@@ -325,4 +325,4 @@ _HANDLERS: dict[str, Callable[[_Fold, Event], str]] = {
     "handoff.reject.response": _Fold.answer,
 }
 GRAPH_EVENTS = event_names(tasks.HandoffInitiated, tasks.TaskClaimed) | _HANDLERS.keys()
-"""The names of all events that the graph follows from."""
+"""The names of all events from which the graph is built."""

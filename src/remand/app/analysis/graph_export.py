@@ -1,4 +1,4 @@
-"""The graph in the formats of other programs, and as one page for people. Text from anywhere stays text."""
+"""Exports the graph to the formats of other programs and to an HTML page. Foreign text always remains text."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _LABEL = 60
 _PAGE_TEXT = 4_000
 _DEEPEST = 20
 _MERMAID_EDGES, _MERMAID_CHARACTERS = 500, 50_000
-"""More than these Mermaid draws only for a page that allows it."""
+"""Mermaid's default limits; larger graphs need a page that raises them."""
 
 _FILLS: dict[str, str] = {
     NodeType.TASK: "#cfe0fb",
@@ -38,7 +38,7 @@ _SHAPES: dict[str, tuple[str, str, str]] = {
     NodeType.CONTEXT: ("(", ")", "note"),
     NodeType.CONSTRAINT: ("{{", "}}", "hexagon"),
 }
-"""By node type: Mermaid's brackets and Graphviz's shape."""
+"""Mermaid's brackets and Graphviz's shape by node type."""
 _OTHER_SHAPE = ("[", "]", "box")
 
 
@@ -68,9 +68,9 @@ def _mermaid_node(name: str, node: GraphNode) -> str:
 
 
 def _mermaid_text(text: str) -> str:
-    """Writes all but letters, digits and harmless marks as entities: Mermaid reads Markdown even in quotes."""
+    """Escapes everything except letters, digits and harmless punctuation: Mermaid interprets Markdown even in quotes."""
     safe = " ,()/"
-    # Mermaid itself marks entities by the ligature, and takes no empty text.
+    # Mermaid marks entities internally with the ligature, and rejects empty text.
     label = _label(text).replace("ﬂ", "fl") or "?"
     return "".join(c if c.isalnum() or c in safe else f"#{ord(c)};" for c in label)
 
@@ -79,7 +79,7 @@ def _mermaid_text(text: str) -> str:
 
 
 def render_dot(graph: ThoughtGraph) -> str:
-    """The graph in the language of Graphviz."""
+    """The graph in Graphviz's language."""
     names = _short_names(graph)
     lines = [
         "digraph thoughts {",
@@ -109,7 +109,7 @@ def _dot_edge(source: str, target: str, edge: GraphEdge) -> str:
 
 
 def _dot_text(text: str) -> str:
-    """A quoted text. Graphviz reads backslash escapes and HTML entities in it."""
+    """A quoted text; Graphviz interprets backslash escapes and HTML entities in it."""
     escaped = _label(text).replace("&", "&amp;").replace("\\", "\\\\").replace('"', '\\"')
     return f'"{escaped}"'
 
@@ -182,7 +182,7 @@ def _json_document(graph: ThoughtGraph, longest: int | None = None) -> dict[str,
 
 
 def _json_value(value: Any, longest: int | None = None, depth: int = 0) -> Any:
-    """The value as JSON can hold it, its texts cleaned and, where asked for, cut."""
+    """The value in a form that JSON permits, with texts cleaned and optionally truncated."""
     if value is None or isinstance(value, bool | int):
         return value
     if isinstance(value, float) and math.isfinite(value):
@@ -204,7 +204,7 @@ def _json_value(value: Any, longest: int | None = None, depth: int = 0) -> Any:
 
 
 def render_html(graph: ThoughtGraph) -> str:
-    """The graph as one page that needs nothing else: to pan, zoom and search."""
+    """The graph as a self-contained HTML page with pan, zoom and search."""
     data = json.dumps(_json_document(graph, _PAGE_TEXT), separators=(",", ":"), allow_nan=False)
     inert = data.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
     before, after = _page_parts()
@@ -213,7 +213,7 @@ def render_html(graph: ThoughtGraph) -> str:
 
 @cache
 def _page_parts() -> tuple[str, str]:
-    """The page before and after its data. Its policy allows its own style and script and nothing else."""
+    """The page before and after its data. Its policy allows only its own style and script."""
     page = resources.files("remand.app").joinpath("graph_page.html").read_text(encoding="utf-8")
     for tag in ("style", "script"):
         text = page.split(f"<{tag}>", 1)[1].split(f"</{tag}>", 1)[0]
@@ -226,11 +226,11 @@ def _page_parts() -> tuple[str, str]:
 # --------------------------------------------------------------------------------------------------- text
 
 _INVISIBLE = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180f\u2800\u3164\uffa0")
-"""Characters without a shape that Unicode counts as letters, marks or symbols."""
+"""Invisible characters that Unicode classifies as letters, marks or symbols."""
 
 
 def _visible_text(text: str) -> str:
-    """The text without control and invisible characters; lines and tabs stay."""
+    """The text without control and invisible characters; newlines and tabs are kept."""
     if text.isascii() and text.isprintable():
         return text
     lines = "\n".join(text.splitlines())
@@ -270,7 +270,7 @@ def _short_names(graph: ThoughtGraph) -> dict[str, str]:
 
 
 def _clean_ids(graph: ThoughtGraph, longest: int | None = None) -> dict[str, str]:
-    """Ids of nodes without what cannot be seen, and still no two alike."""
+    """Unique ids of nodes without invisible characters."""
     names: dict[str, str] = {}
     taken: set[str] = set()
     copies: Counter[str] = Counter()
@@ -285,7 +285,7 @@ def _clean_ids(graph: ThoughtGraph, longest: int | None = None) -> dict[str, str
 
 
 def _complete_edges(graph: ThoughtGraph) -> Iterator[GraphEdge]:
-    """The edges that have both their nodes."""
+    """The edges with both nodes."""
     return (edge for edge in graph.edges if edge.source in graph.nodes and edge.target in graph.nodes)
 
 

@@ -1,4 +1,4 @@
-"""What integrity findings came to: how often each kind was found, accepted and refused."""
+"""Statistics on integrity findings: how often each kind was found, accepted and refused."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from remand.domain.instant import Instant
 from remand.domain.record import NamedTuple, Record
 
 FINDING_EVENTS = (GateHeld, GateRejected, GatePassed, GateErrored, FindingAccepted, FindingRefused)
-"""The events that findings and what reviewers said of them are read from."""
+"""The events that contain findings and reviewers' decisions on them."""
 
 
 class KindReport(Record, kw_only=True):
@@ -27,15 +27,15 @@ class KindReport(Record, kw_only=True):
 
     kind: str
     found: int
-    """Different findings that held work."""
+    """The number of distinct findings that held work."""
     accepted: int
     refused: int
     undone: int
-    """Neither accepted nor refused: undone by the agent, or still open."""
+    """Neither accepted nor refused: removed by the agent, or still open."""
 
 
 def count_settlements(events: Iterable[Event], since: Instant = "") -> list[KindReport]:
-    """How often each kind of finding held work, and what reviewers said of it; the most accepted first."""
+    """How often each kind of finding held work, and reviewers' decisions on it; the most accepted first."""
     kinds: dict[tuple[str, str], str] = {}
     settled: dict[tuple[str, str], bool] = {}
     for event in events:
@@ -65,26 +65,26 @@ def count_settlements(events: Iterable[Event], since: Instant = "") -> list[Kind
 
 
 class ExaminedCommit(NamedTuple):
-    """A past commit with the kinds of findings in it that would have held it, each with the language of its file."""
+    """A past commit with the kinds of findings that would have held it, each with its file's language."""
 
     commit: str
     held: frozenset[tuple[str, str]]
 
 
 class AuditRow(Record, kw_only=True):
-    """One kind of finding in files of one language: in how many commits it is found."""
+    """One kind of finding in one language, and the number of commits with it."""
 
     kind: str
     language: str
     commits: int
     share: float
-    """Of all commits that were examined."""
+    """The share of all examined commits."""
     example: str
-    """The latest of them."""
+    """The latest such commit."""
 
 
 def audit_rows(examined: Iterable[ExaminedCommit]) -> list[AuditRow]:
-    """In how many commits each kind was found by language, the most frequent first; commits come oldest first."""
+    """The number of commits with each kind by language, most frequent first; commits must be given oldest first."""
     counts: Counter[tuple[str, str]] = Counter()
     latest: dict[tuple[str, str], str] = {}
     total = 0

@@ -1,4 +1,4 @@
-"""Rejections analysed: counts, shares with their intervals, blockers, waits and outcomes; of a ledger, or of a graph."""
+"""Analysis of rejections from a ledger or a graph: counts, shares with intervals, blockers, waits and outcomes."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ REFORMULATE = DecisionType.ACCEPT_AND_REFORMULATE.name
 
 
 class RejectionOutcome(StrEnum):
-    """What came of a rejection first, after it was filed."""
+    """The first consequence of a rejection."""
 
     DONE = "done"
     REJECTED_AGAIN = "rejected_again"
@@ -53,7 +53,7 @@ class RejectionOutcome(StrEnum):
 
 
 class RejectionCases(Record, kw_only=True):
-    """Rejections in columns, all equally long."""
+    """Rejections as columns of equal length."""
 
     times: Sequence[Instant]
     tasks: Sequence[str]
@@ -61,13 +61,13 @@ class RejectionCases(Record, kw_only=True):
     reasons: Sequence[str]
     valid: Sequence[bool]
     decisions: Sequence[str]
-    """The type of the answer that counts; empty while there is none."""
+    """The type of the effective answer; empty if there is none."""
     outcomes: Sequence[RejectionOutcome]
     blockers: Sequence[str]
     slept: Sequence[float] = ()
-    """For how many seconds tasks slept that were deferred and woke."""
+    """Seconds between deferral and waking, for deferred tasks that woke."""
     asleep: int = 0
-    """How many are deferred still."""
+    """How many are still deferred."""
 
     def __len__(self) -> int:
         return len(self.times)
@@ -78,13 +78,13 @@ NO_CASES = RejectionCases(
 )
 _Place = tuple[Instant, str, int]
 _place_columns = itemgetter(slice(1, 4))
-"""Where a filing or a trace stands in the order of events."""
+"""The position of a filing or trace in the order of events."""
 _Turn = tuple[_Place, RejectionOutcome, str]
-"""A lockout or an escalation of a task: when, which, and whose."""
+"""A lockout or escalation of a task: position, kind and agent."""
 
 
 def read_cases(traces: TraceTable, tasks: TaskTable, since: Instant = "") -> RejectionCases:
-    """The rejections filed since then."""
+    """The rejections filed since a time."""
     filed = list(traces.filed_rejections(since))
     if not filed:
         return NO_CASES
@@ -111,7 +111,7 @@ def read_cases(traces: TraceTable, tasks: TaskTable, since: Instant = "") -> Rej
 
 
 def _answer_type(named: str, answered: Instant, is_valid: bool) -> str:
-    """How a rejection was answered; that an invalid one is overridden needs no answer to say so."""
+    """The answer to a rejection; an invalid one counts as overridden even without an answer."""
     if answered:
         return named or UNKNOWN
     return "" if is_valid else OVERRIDE
@@ -124,7 +124,7 @@ def _seconds(start: Instant, end: Instant) -> float:
 def _first_outcomes(
     filed: Sequence[FiledRejection], traces: Iterable[Trace], ends: list[RejectionOutcome]
 ) -> list[RejectionOutcome]:
-    """What came first of each rejection: how the task ended, unless something else came before."""
+    """The first consequence of each rejection: the end of the task, unless something else came before."""
     turns: defaultdict[str, list[_Turn]] = defaultdict(list)
     for trace in sorted(traces, key=_place_columns):
         outcome = RejectionOutcome.LOCKOUT if trace.event == LOCKED_OUT else RejectionOutcome.ESCALATED
@@ -139,7 +139,7 @@ def _first_outcomes(
 
 
 def _task_ends(filed: Sequence[FiledRejection], statuses: Mapping[str, str]) -> list[RejectionOutcome]:
-    """How each task has ended, or the last one in the row of those that took its place."""
+    """How each task ended, or the last of its replacements."""
     found = [statuses.get(name, "") for name in map(_task_column, filed)]
     if "infeasible" in found:
         replaced = {one.task: one.created for one in filed if one.decision == REFORMULATE and one.created}
@@ -150,7 +150,7 @@ def _task_ends(filed: Sequence[FiledRejection], statuses: Mapping[str, str]) -> 
 
 
 def _last_replacement(task: str, replaced: Mapping[str, str], statuses: Mapping[str, str]) -> str:
-    """The last in a row of tasks that took each other's place."""
+    """The last in a series of replacements."""
     seen: set[str] = set()
     while statuses.get(task) == "infeasible" and task in replaced and task not in seen:
         seen.add(task)
@@ -161,7 +161,7 @@ def _last_replacement(task: str, replaced: Mapping[str, str], statuses: Mapping[
 def _first_turn(
     agent: str, place: _Place, again: _Place | None, turns: Sequence[_Turn]
 ) -> RejectionOutcome | None:
-    """What came first after a rejection; None when nothing did but the end of the task, or not even that."""
+    """The first consequence other than the end of the task; None if there is none."""
     for at in range(bisect_right(turns, place, key=itemgetter(0)), len(turns)):
         when, outcome, whose = turns[at]
         if again is not None and when > again:
@@ -189,7 +189,7 @@ _BLOCKER = RejectionReason.BLOCKER.name
 
 
 class RejectionRow(Record, kw_only=True, omit_defaults=False):
-    """One agent, reason or task: how much it was rejected, and how that was answered."""
+    """One agent, reason or task with its rejections and their answers."""
 
     key: str
     rejections: int
@@ -199,7 +199,7 @@ class RejectionRow(Record, kw_only=True, omit_defaults=False):
 
 
 class UnblockTimes(Record, kw_only=True, omit_defaults=False):
-    """How long deferred tasks slept, in seconds, and how many still do."""
+    """How long deferred tasks slept in seconds, and how many still do."""
 
     woken: int
     still_waiting: int
@@ -208,7 +208,7 @@ class UnblockTimes(Record, kw_only=True, omit_defaults=False):
 
 
 class OutcomeShares(Record, kw_only=True, omit_defaults=False):
-    """What came of rejections that were answered in one way, each outcome with its share."""
+    """The outcomes of rejections with the same kind of answer, each with its share."""
 
     rejections: int
     by_outcome: dict[str, Share]
@@ -221,7 +221,7 @@ class RejectionDay(Record, kw_only=True, omit_defaults=False):
 
 
 class Analysis(Record, kw_only=True, omit_defaults=False):
-    """Everything that is learned from the rejections since a time."""
+    """The complete analysis of the rejections since a time."""
 
     since: Instant | None
     total_rejections: int
@@ -245,7 +245,7 @@ class Analysis(Record, kw_only=True, omit_defaults=False):
 
 
 class Breakdown(Record, kw_only=True, omit_defaults=False):
-    """The rejections by one thing, most frequent first; rows past the most are counted alone."""
+    """The rejections by one field, most frequent first; further rows are only counted."""
 
     by: str
     rows: list[RejectionRow] | list[Cluster]
@@ -253,12 +253,12 @@ class Breakdown(Record, kw_only=True, omit_defaults=False):
 
 
 def ledger_cases(tx: Transaction, since: Instant = "") -> RejectionCases:
-    """The rejections a ledger holds, filed since then."""
+    """A ledger's rejections filed since a time."""
     return read_cases(tx.traces, tx.tasks, since)
 
 
 class _CaseKind(NamedTuple):
-    """What cases have in common as far as counting goes."""
+    """The fields by which cases are counted."""
 
     reason: str
     agent: str
@@ -268,7 +268,7 @@ class _CaseKind(NamedTuple):
 
 
 class RejectionTally:
-    """Cases counted by what they have in common: a few hundred kinds, however many cases."""
+    """Cases counted by kind: a few hundred kinds, however many cases."""
 
     def __init__(self, found: RejectionCases) -> None:
         columns = (found.reasons, found.agents, found.valid, found.decisions, found.outcomes)
@@ -276,31 +276,31 @@ class RejectionTally:
         self.kinds = [(_CaseKind._make(kind), count) for kind, count in counts.items()]
 
     def count(self, holds: Callable[[_CaseKind], object]) -> int:
-        """How many cases of which this holds."""
+        """The number of cases that match."""
         return sum(count for kind, count in self.kinds if holds(kind))
 
     def counts_by(self, name: str) -> dict[str, int]:
-        """How many cases of each, the most frequent first."""
+        """The number of cases by field value, most frequent first."""
         counts: Counter[str] = Counter()
         for kind, count in self.kinds:
             counts[getattr(kind, name)] += count
         return rank_counts(counts)
 
     def decisions(self) -> dict[str, int]:
-        """How rejections were answered, those that were."""
+        """The answers of the answered rejections."""
         return {name: count for name, count in self.counts_by("decision").items() if name}
 
     def override_share(self) -> Share:
-        """How many of the rejections whose answer is known were overridden."""
+        """The share of overridden rejections among those with a known answer."""
         decided = self.decisions()
         return wilson_share(decided.get(OVERRIDE, 0), sum(decided.values()) - decided.get(UNKNOWN, 0))
 
     def answered_count(self) -> int:
-        """How many rejections were answered, in whatever way."""
+        """The number of answered rejections."""
         return sum(self.decisions().values())
 
     def rows(self, name: str) -> list[RejectionRow]:
-        """Every value of a field with how its cases were answered, the most frequent first."""
+        """Each value of a field with the answers to its cases, most frequent first."""
         return rejection_rows(
             (getattr(kind, name), kind.is_valid, kind.decision, count) for kind, count in self.kinds
         )
@@ -353,7 +353,7 @@ def break_down(found: RejectionCases, by: str) -> Breakdown:
 
 
 def _task_rows(found: RejectionCases) -> Breakdown:
-    """The tasks that were rejected most. Of tens of thousands only those that are shown are looked at closely."""
+    """The most rejected tasks. Of tens of thousands only the shown ones are examined closely."""
     counts = counts_by_task(found)
     shown = set(islice(counts, MOST_ROWS))
     kinds = Counter(
@@ -369,7 +369,7 @@ def _task_rows(found: RejectionCases) -> Breakdown:
 
 
 def blocker_clusters(found: RejectionCases, most: int) -> Clusters:
-    """What blocked tasks, by rejections that were accepted: a claim that was overridden blocked nothing."""
+    """The blockers in accepted rejections; one that was overridden blocked nothing."""
     columns = (found.blockers, found.tasks, found.reasons, found.decisions)
     said = (
         (blocker, task)
@@ -380,7 +380,7 @@ def blocker_clusters(found: RejectionCases, most: int) -> Clusters:
 
 
 def counts_by_task(found: RejectionCases) -> dict[str, int]:
-    """How often each task was rejected, the most frequent first."""
+    """The number of rejections per task, highest first."""
     counts = Counter(found.tasks)
     if counts[""]:
         counts[UNKNOWN] = counts.pop("")
@@ -388,7 +388,7 @@ def counts_by_task(found: RejectionCases) -> dict[str, int]:
 
 
 def rejection_rows(counted: Iterable[tuple[str, bool, str, int]]) -> list[RejectionRow]:
-    """Rows of what was counted by key, validity and decision; the most frequent first."""
+    """Rows from counts by key, validity and decision; most frequent first."""
     decisions: defaultdict[str, Counter[str]] = defaultdict(Counter)
     invalid: Counter[str] = Counter()
     for key, is_valid, decision, count in counted:
@@ -410,7 +410,7 @@ def _rejection_row(key: str, counts: Counter[str], invalid: int) -> RejectionRow
 
 
 def rank_counts(counts: Counter[str]) -> dict[str, int]:
-    """Counts, the most frequent first; of equals, by name."""
+    """Counts, highest first, then by name."""
     names = sorted(counts)
     names.sort(key=counts.__getitem__, reverse=True)
     return {name: counts[name] for name in names if counts[name]}
@@ -442,15 +442,15 @@ def _rejections_by_day(found: RejectionCases) -> list[RejectionDay]:
 
 _RANKS = {"": 0, UNKNOWN: 1, OVERRIDE: 2}
 _FINAL = 3
-"""Of several answers the one that says most counts, of equals the first: what was accepted stays so."""
+"""Of several answers the most definite one counts, among equals the first: what was accepted stays accepted."""
 
 
 def analyze_rejection_patterns(graph: ThoughtGraph) -> dict[str, Any]:
-    """Which tasks and agents reject most, what blocks most, and how rejections were answered.
+    """Which tasks and agents reject most, the most frequent blockers, and the answers to rejections.
 
-    An invalid rejection counts as overridden. What is not known of an answer is in no rate, and is not guessed from
-    its rationale: graphs of other tools name no type of decision, but their content or their links may tell. Blockers are those of accepted rejections, near-duplicates
-    merged, the most common first.
+    An invalid rejection counts as overridden. Unknown answers are excluded from rates and not guessed from the
+    rationale: graphs of other tools have no type of decision, but their content or links may show it. Blockers are
+    those of accepted rejections with near-duplicates merged, most common first.
     """
     found = _graph_cases(graph)
     tally = RejectionTally(found)
@@ -472,7 +472,7 @@ def analyze_rejection_patterns(graph: ThoughtGraph) -> dict[str, Any]:
 
 
 def _graph_cases(graph: ThoughtGraph) -> RejectionCases:
-    """The rejections in a graph, each with the task it observes and the decision that counts."""
+    """The rejections in a graph, each with its task and effective decision."""
     tasks: dict[str, str] = {}
     decisions: dict[str, str] = {}
     refining = {(edge.source, edge.target) for edge in graph.edges if edge.edge_type == EdgeType.REFINES}
@@ -511,7 +511,7 @@ def _reason_name(node: GraphNode) -> str:
 
 
 def _graph_decision(node: GraphNode, task: str, refining: AbstractSet[tuple[str, str]]) -> str:
-    """The type of a decision: as it is stored or written in its content, else what its links leave no doubt about."""
+    """The type of a decision: as stored or written in its content, else if its links are unambiguous."""
     stored = parse_decision_type(node.properties.get("decision_type")) or parse_decision_type(
         node.content.removeprefix(DECISION_CONTENT) if node.content.startswith(DECISION_CONTENT) else None
     )
@@ -529,7 +529,7 @@ def _graph_decision(node: GraphNode, task: str, refining: AbstractSet[tuple[str,
 
 
 def _task_of_rejection_id(name: str) -> str:
-    """The task in the id of a rejection: `rejection:TASK:TIME`."""
+    """The task in a rejection's id: `rejection:TASK:TIME`."""
     return name.removeprefix(REJECTION_PREFIX).rpartition(":")[0]
 
 

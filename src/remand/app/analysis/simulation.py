@@ -1,4 +1,4 @@
-"""What another policy would have decided, one decision after the other along the recorded history."""
+"""Simulates the decisions of another policy along the recorded history."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ MAX_NAMED = 200
 
 
 class Snapshot:
-    """Folds events in their order, and answers what a rule could have known by then."""
+    """Folds events in order and provides what a rule could have known at that point."""
 
     def __init__(self) -> None:
         self._tasks: dict[str, Task] = {}
@@ -65,7 +65,7 @@ class Snapshot:
         return self._tasks.get(bare) if bare in self._tasks else self._tasks.get(self._aliases.get(name, ""))
 
     def apply(self, event: Event) -> bool:
-        """Takes the next event into account; False when it could not apply to its task."""
+        """Applies the next event; False if it could not be applied to its task."""
         name = event_task_id(event)
         before = self._tasks.get(name)
         after = evolve(before, event) if name else None
@@ -77,7 +77,7 @@ class Snapshot:
         return before is None or after.inbox.conflicts == before.inbox.conflicts
 
     def facts(self, record: TaskRejection, task: Task, graded: tuple[EvidenceGrade, ...]) -> ValidationFacts:
-        """What the ledger knew of the tasks that a rejection names, with the evidence as it was graded then."""
+        """What the ledger knew of the tasks that a rejection names, with the grades of the evidence at that time."""
         found = (self._describe_task(name, task) for name in mentioned_names(record)[:MAX_NAMED])
         return ValidationFacts(named=tuple(named for named in found if named is not None), graded=graded)
 
@@ -87,7 +87,7 @@ class Snapshot:
         return describe_named_task(name, known, task, is_descendant=is_behind)
 
     def _waits_for(self, other: Task, target: str) -> bool:
-        """True when the other task waits for the target or was split from it, directly or by way of others."""
+        """True if the other task depends on the target or is a descendant of it, directly or indirectly."""
         seen: set[str] = set()
         ahead = [other.links.parent, *other.blockers]
         while ahead:
@@ -107,7 +107,7 @@ HELD, EXPIRED, LAPSED = "held", "expired", "lapsed"
 
 
 class DecisionDifference(Record, kw_only=True, omit_defaults=False):
-    """A decision that would have been another one; its kind is the key of the policy, or `validator`."""
+    """A decision that would differ; its kind is the policy's key, or `validator`."""
 
     ts: Instant
     task_id: str
@@ -119,21 +119,21 @@ class DecisionDifference(Record, kw_only=True, omit_defaults=False):
 
 
 class Simulation(Record, kw_only=True):
-    """What was looked at, and what would have been different."""
+    """The compared decisions and the differences."""
 
     events: int
     compared: dict[str, int]
-    """How many decisions of each kind were compared."""
+    """The number of compared decisions of each kind."""
     differences: tuple[DecisionDifference, ...]
 
     @property
     def decisions(self) -> int:
-        """How many decisions were compared in all."""
+        """The total number of compared decisions."""
         return sum(self.compared.values())
 
     @property
     def summary(self) -> dict[str, dict[str, int]]:
-        """Of each kind, how many decisions there were and how many would have been different."""
+        """For each kind, the number of decisions and of differences."""
         different = Counter(found.kind for found in self.differences)
         return {
             kind: {"decisions": count, "different": different[kind]}
@@ -142,7 +142,7 @@ class Simulation(Record, kw_only=True):
 
 
 class PolicyChoice(NamedTuple):
-    """One decision: as it was recorded, and as the other policy takes it."""
+    """One decision as recorded, and under the other policy."""
 
     kind: str
     agent: str
@@ -152,7 +152,7 @@ class PolicyChoice(NamedTuple):
 
 
 class SimulatedLease(NamedTuple):
-    """Since when an agent holds a task, or is offered it."""
+    """When an agent claimed a task or received an offer."""
 
     agent: str
     since: Instant
@@ -160,17 +160,17 @@ class SimulatedLease(NamedTuple):
 
 
 class SimulationNotes:
-    """What the simulation remembers from one decision to the next."""
+    """The simulation's memory between decisions."""
 
     def __init__(self) -> None:
         self.invalid: Counter[tuple[str, str]] = Counter()
-        """How often an agent has rejected a task invalidly, or given up, by the judgement of the simulation."""
+        """How often an agent rejected a task invalidly or gave up, as judged by the simulation."""
         self.leases: dict[str, SimulatedLease] = {}
-        """The claims and offers by handoff that would still stand."""
+        """Claims and offers by handoff that would still be active."""
 
 
 class DecisionCase(NamedTuple):
-    """An event to decide on: the task just before, and what else was known."""
+    """An event to decide on, its task just before, and the other known facts."""
 
     event: Any
     task: Task
@@ -181,7 +181,7 @@ class DecisionCase(NamedTuple):
 
     @property
     def outcome(self) -> list[Event]:
-        """What the same command decided."""
+        """The recorded decision of the same command."""
         return self.outcomes.of(self.event)
 
 
@@ -189,7 +189,7 @@ Rule = Callable[[DecisionCase], PolicyChoice | None]
 
 
 def simulate(events: Iterable[Event], policy: Policy, since: Instant = "") -> Simulation:
-    """Takes every decision of the ledger again under a policy; those before `since` are not reported."""
+    """Repeats every decision of the ledger under a policy; those before `since` are not reported."""
     ordered = sorted(events, key=order_key)
     outcomes = _Outcomes(ordered)
     past, notes = Snapshot(), SimulationNotes()
@@ -210,7 +210,7 @@ def simulate(events: Iterable[Event], policy: Policy, since: Instant = "") -> Si
 
 
 class _Outcomes:
-    """The recorded decisions, found by the place of their events in the log."""
+    """The recorded decisions by position in the log."""
 
     def __init__(self, events: Iterable[Event]) -> None:
         self._found = {
@@ -220,7 +220,7 @@ class _Outcomes:
         }
 
     def of(self, event: Event) -> list[Event]:
-        """What was decided in the command that led to an event, after it."""
+        """The decision after an event in the same command."""
         meta = event.meta
         places = ((meta.session, meta.seq + 1 + n) for n in range(min(meta.more, MAX_OUTCOMES)))
         return [self._found[at] for at in places if at in self._found]
@@ -230,7 +230,7 @@ _DECISION_EVENTS = (RejectionAnswered, LockoutSet, LockoutCleared, EscalationOpe
 
 
 def _director(case: DecisionCase) -> PolicyChoice | None:
-    """`director`: who answers a rejection, after today's validator has judged it."""
+    """`director`: who answers a rejection after it was judged by the current validator."""
     event, policy = case.event, case.policy
     if not event.rejection_id:
         return None
@@ -263,7 +263,7 @@ def _ends_task(record: TaskRejection) -> bool:
 
 
 def _max_invalid_rejections(case: DecisionCase) -> PolicyChoice | None:
-    """`max_invalid_rejections`: when an agent loses a task that it rejects without cause, or gives up."""
+    """`max_invalid_rejections`: when an agent loses a task after invalid rejections or giving up."""
     agent, limit = case.event.agent, case.policy.max_invalid_rejections
     if isinstance(case.event, TaskFailed):
         case.notes.invalid[case.task.id, agent] += 1
@@ -279,7 +279,7 @@ def _max_invalid_rejections(case: DecisionCase) -> PolicyChoice | None:
 
 
 def _lockout(case: DecisionCase) -> PolicyChoice | None:
-    """`lockout`: whether a review rejection locks the author out; it counts the author's own."""
+    """`lockout`: whether a review rejection locks out the author; the author's own rejections count."""
     task, after = case.task, case.policy.lockout_after
     agent = task.submission.agent if task.submission and _opens_round(case) else ""
     if not agent or task.is_locked_out(agent) or agent == task.people.fixer:
@@ -293,7 +293,7 @@ def _lockout(case: DecisionCase) -> PolicyChoice | None:
 
 
 def _unlock(case: DecisionCase) -> PolicyChoice | None:
-    """`lockout`: whether a retraction leaves too few rejections for a lockout that followed from later ones."""
+    """`lockout`: whether a retraction leaves too few rejections for a later lockout."""
     task, after = case.task, case.policy.lockout_after
     found = next((one for one in task.reviews.rounds if _is_only_review(one, case.event.review_id)), None)
     agent = found.agent if found else ""
@@ -308,7 +308,7 @@ def _unlock(case: DecisionCase) -> PolicyChoice | None:
 
 
 def _opens_round(case: DecisionCase) -> bool:
-    """False for a further review of work that was sent back already: with it nothing is decided."""
+    """False for a further review of work that was already sent back, which decides nothing."""
     task, source = case.task, case.event.source
     work = task.submission
     known = task.find_rejected_round(work.handoff_id, work.tree) if work else None
@@ -316,7 +316,7 @@ def _opens_round(case: DecisionCase) -> bool:
 
 
 def _is_only_review(one: ReviewRound, review_id: str) -> bool:
-    """True when a rejection stands by that review alone."""
+    """True if a rejection rests on that review alone."""
     return [review.id for review in one.reviews if not review.is_retracted] == [review_id]
 
 
@@ -329,7 +329,7 @@ def _lockout_setting(after: int) -> str:
 
 
 def _escalate_after_reviews(case: DecisionCase) -> PolicyChoice | None:
-    """`escalate_after_reviews`: whether a review rejection brings the task before a human."""
+    """`escalate_after_reviews`: whether a review rejection escalates the task to a human."""
     questions = [other.kind for other in case.outcome if isinstance(other, EscalationOpened)]
     if case.task.submission is None or not _opens_round(case) or set(questions) - {"reviews"}:
         return None
@@ -346,7 +346,7 @@ def _has_lockout(outcome: Sequence[Event], agent: str) -> bool:
 
 
 def _start_lease(case: DecisionCase) -> PolicyChoice | None:
-    """`lease`: an agent takes the task; an offer that it took after it would have lapsed is reported."""
+    """`lease`: an agent takes the task; taking an offer that would have expired is reported."""
     event = case.event
     choice = _continue_lease(case) if isinstance(event, HandoffAccepted) else None
     case.notes.leases[event.handoff_id] = SimulatedLease(event.agent, event.ts)
@@ -354,14 +354,14 @@ def _start_lease(case: DecisionCase) -> PolicyChoice | None:
 
 
 def _start_offer(case: DecisionCase) -> PolicyChoice | None:
-    """`lease`: an offer stands as long as a lease."""
+    """`lease`: an offer lasts as long as a lease."""
     event = case.event
     case.notes.leases[event.handoff_id] = SimulatedLease(event.target_agent, event.ts, is_offer=True)
     return None
 
 
 def _renew_lease(case: DecisionCase) -> PolicyChoice | None:
-    """`lease`: a heartbeat, which comes in time or too late."""
+    """`lease`: a heartbeat, in time or too late."""
     choice = _continue_lease(case)
     if case.event.handoff_id in case.notes.leases:
         case.notes.leases[case.event.handoff_id] = SimulatedLease(case.event.agent, case.event.ts)
@@ -369,7 +369,7 @@ def _renew_lease(case: DecisionCase) -> PolicyChoice | None:
 
 
 def _continue_lease(case: DecisionCase) -> PolicyChoice | None:
-    """`lease`: the agent does something with the task, in time or too late."""
+    """`lease`: an action of the agent on the task, in time or too late."""
     event = case.event
     lease = case.notes.leases.get(event.handoff_id)
     if lease is None:
@@ -385,7 +385,7 @@ def _continue_lease(case: DecisionCase) -> PolicyChoice | None:
 
 
 def _end_lease(case: DecisionCase) -> PolicyChoice | None:
-    """`lease`: a lease or an offer ran out, or would not have yet."""
+    """`lease`: a lease or offer expired, or would not have expired yet."""
     lease = case.notes.leases.pop(case.event.handoff_id, None)
     if lease is None:
         return None
@@ -416,7 +416,7 @@ RULES: dict[type[Event], tuple[Rule, ...]] = {
     LeaseExpired: (_end_lease,),
     HandoffLapsed: (_end_lease,),
 }
-"""What is decided when an event comes. A new kind of decision is one function more, and its row here."""
+"""The decisions made at each event. A new kind of decision is a function and a row here."""
 
 NOT_SIMULATED = ("alert_after_gates", "escalate_after_gates")
-"""Keys of the policy about which the ledger has no events yet."""
+"""Policy keys for which the ledger has no events yet."""

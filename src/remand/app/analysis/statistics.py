@@ -1,4 +1,4 @@
-"""Shares and quantiles with 95 % intervals, and clusters of texts that are the same but for figures and spelling."""
+"""Shares and quantiles with 95 % intervals, and clusters of texts that differ only in numbers and spelling."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _DIGITS = 6
 
 
 class Share(Record, kw_only=True, omit_defaults=False):
-    """How many of how many, with Wilson's interval; without any there is no rate."""
+    """A share with Wilson's interval; undefined for an empty population."""
 
     count: int
     of: int
@@ -28,14 +28,14 @@ class Share(Record, kw_only=True, omit_defaults=False):
 
 
 class Quantile(Record, kw_only=True, omit_defaults=False):
-    """A value that so many are not above, with the interval its neighbours in the order give."""
+    """A quantile with the interval given by order statistics."""
 
     value: float | None
     interval: Interval | None
 
 
 def wilson_share(count: int, of: int) -> Share:
-    """A share and its interval. Wilson's stays within 0 and 1 and is right for few and for extremes."""
+    """A share with Wilson's interval, which stays within 0 and 1 and is valid for small samples and extremes."""
     if of <= 0:
         return Share(count=count, of=0, rate=None, interval=None)
     rate, spread = count / of, _Z * _Z / of
@@ -47,7 +47,7 @@ def wilson_share(count: int, of: int) -> Share:
 
 
 def quantile(values: Iterable[float], at: float) -> Quantile:
-    """A quantile of values, whatever their distribution; too few values give no interval."""
+    """A quantile of values of any distribution; too few values give no interval."""
     ordered = sorted(values)
     if not ordered:
         return Quantile(value=None, interval=None)
@@ -61,7 +61,7 @@ def quantile(values: Iterable[float], at: float) -> Quantile:
 
 
 def _quantile_interval(ordered: Sequence[float], at: float) -> Interval | None:
-    """The values between which the quantile lies: so many of the others are below it by chance."""
+    """The interval of the quantile from binomial probabilities of ranks."""
     count = len(ordered)
     low, high = _exact_ranks(count, at) if count <= _EXACT else _approximate_ranks(count, at)
     if low < 0 or high >= count:
@@ -89,36 +89,36 @@ def _approximate_ranks(count: int, at: float) -> tuple[int, int]:
 
 MOST_TASKS = 100
 _PATH = re.compile(r"\w+://\S+|(?<![\w/])(?:[~.]{0,2}/[\w.@+-]+|[\w.@+-]+/[\w.@+-]+(?=/|\.\w))[\w./@+-]*")
-"""An address, or a path that begins at a root or has a suffix or two slashes: `and/or` is none."""
+"""A URL, or a path that starts at a root or has a suffix or two slashes, which excludes `and/or`."""
 _ID_OR_FIGURE = re.compile(r"\w*[0-9]\w*(?:[-.,:](?:\w*[0-9]\w*|[a-f]+\b))*")
 _WORD = re.compile(r"[^\W_]+")
 _ARTICLES = frozenset(["a", "an", "the"])
 
 
 class Cluster(Record, kw_only=True, omit_defaults=False):
-    """Texts that are the same once normalised: how often, the most frequent of them, and the tasks it was said of."""
+    """Texts that are equal after normalisation: their number, the most frequent one, and the tasks."""
 
     count: int
     example: str
     tasks: tuple[str, ...]
-    """The first of them."""
+    """The first tasks."""
     tasks_in_all: int
 
 
 class Clusters(Record, kw_only=True, omit_defaults=False):
-    """The largest clusters, the most frequent first, and how many there are in all."""
+    """The largest clusters, most frequent first, and the total number."""
 
     largest: list[Cluster]
     in_all: int
 
 
 def cluster_texts(texts: Iterable[tuple[str, str]], most: int) -> Clusters:
-    """Merges texts, each said of a task, that are the same once normalised."""
+    """Merges texts, each with its task, that are equal after normalisation."""
     by_key: defaultdict[str, list[tuple[str, str]]] = defaultdict(list)
     for one in texts:
         by_key[_cluster_key(one[0])].append(one)
     groups = sorted(by_key.values(), key=len, reverse=True)
-    # Only where the last one shown is as frequent as others does it matter which of them are shown.
+    # Ties matter only at the end of the shown list.
     last = len(groups[most - 1]) if len(groups) > most else 0
     found = [_cluster(group) for group in groups if len(group) >= last]
     found.sort(key=lambda cluster: (-cluster.count, cluster.example))
@@ -126,7 +126,7 @@ def cluster_texts(texts: Iterable[tuple[str, str]], most: int) -> Clusters:
 
 
 def _cluster_key(text: str) -> str:
-    """The text without what differs from one report of a thing to the next: case, paths, ids, figures, punctuation."""
+    """The text without case, paths, ids, numbers and punctuation, which vary between reports of the same thing."""
     folded = _ID_OR_FIGURE.sub(" 0 ", _PATH.sub(" 0 ", text.casefold()))
     words = " ".join(word for word in _WORD.findall(folded) if word not in _ARTICLES)
     return words or text.strip()

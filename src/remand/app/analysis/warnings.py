@@ -1,4 +1,4 @@
-"""Warnings before a task is handed to an agent: who rejected it or a similar one, and why."""
+"""Warnings before a task is given to an agent: earlier rejections of it or of similar tasks."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from remand.ledger.traces import INVALID
 MAX_WARNINGS = 5
 MAX_TEXT = 200
 MAX_TRACES = 200
-"""So many of an agent's latest rejections make its record."""
+"""How many of an agent's latest rejections are considered."""
 INVALID_SHARE = 0.5
-"""What an agent's share of invalid rejections is above, 95 times in a hundred, for a warning."""
+"""The share of invalid rejections that an agent must exceed with 95 % confidence for a warning."""
 
 
 class HandoffWarning(Record, kw_only=True, omit_defaults=False):
-    """One warning. What it is not about stays empty."""
+    """One warning. Fields that do not apply are empty."""
 
     kind: str
     """`similar_rejected`, `task_rejected`, `agent_rejected_task` or `agent_often_invalid`."""
@@ -34,15 +34,15 @@ class HandoffWarning(Record, kw_only=True, omit_defaults=False):
     title: str = ""
     similarity: float | None = None
     agent: str = ""
-    """Who said no."""
+    """Who rejected."""
     reason: str = ""
-    """The reason of a task rejection; REVIEW when a reviewer sent work back."""
+    """The reason of a task rejection; REVIEW if a reviewer rejected the work."""
     summary: str = ""
     decision: str = ""
 
 
 class EarlierRejection(Record, kw_only=True):
-    """A no that a task has met."""
+    """An earlier rejection of a task."""
 
     agent: str
     reason: str
@@ -52,13 +52,13 @@ class EarlierRejection(Record, kw_only=True):
 
     @property
     def gist(self) -> str:
-        """Why, and what was decided, in a few words."""
+        """The reason and the decision in a few words."""
         why = f"{self.reason}: {self.summary}" if self.summary else self.reason
         return f"{why} (decided {self.decision})" if self.decision else why
 
 
 def handoff_warnings(view: Transaction, task: Task, agent: str) -> list[HandoffWarning]:
-    """The warnings for a handoff of the task to the agent, those about this very task first."""
+    """The warnings for a handoff of the task to the agent, those about this task first."""
     found = [*_task_warnings(view, task, agent), *agent_warnings(view, agent)]
     if len(found) < MAX_WARNINGS:
         found += _similar_task_warnings(view, task, MAX_WARNINGS - len(found))
@@ -66,7 +66,7 @@ def handoff_warnings(view: Transaction, task: Task, agent: str) -> list[HandoffW
 
 
 def earlier_rejections(view: Transaction, task_id: str) -> list[EarlierRejection]:
-    """Every no that a task has met, the latest first."""
+    """All earlier rejections of a task, latest first."""
     lines = (line for line in view.events.of_task(task_id) if b"reject" in line)
     events = sorted(map(codec.decode_stored_line, lines), key=order_key)
     said = [_agent_rejection(found) for found in task_rejections(events)]
@@ -97,7 +97,7 @@ def _shorten(value: object) -> str:
 
 
 def _task_warnings(view: Transaction, task: Task, agent: str) -> Iterable[HandoffWarning]:
-    """Of each who said no to this very task the last word."""
+    """The last rejection by each person who rejected this task."""
     if not was_rejected(task):
         return
     reported: set[tuple[str, bool]] = set()
@@ -112,7 +112,7 @@ def _task_warnings(view: Transaction, task: Task, agent: str) -> Iterable[Handof
 
 
 def agent_warnings(view: Transaction, agent: str) -> Iterable[HandoffWarning]:
-    """Says when most of an agent's rejections were invalid, and that is hardly chance."""
+    """Warns if most of an agent's rejections were invalid, beyond chance."""
     filed = view.traces.of_agent(agent, MAX_TRACES)
     invalid = sum(trace.event == INVALID for trace in filed)
     found = wilson_share(invalid, len(filed))

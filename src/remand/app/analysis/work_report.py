@@ -42,7 +42,7 @@ from remand.ledger.store import Transaction
 
 
 class ReviewTally(Record, kw_only=True):
-    """One agent's submissions, or one reviewer's reviews, and how many of them were rejections that stand."""
+    """The number of an agent's submissions or a reviewer's reviews, and of standing rejections among them."""
 
     name: str
     reviewed: int
@@ -52,7 +52,7 @@ class ReviewTally(Record, kw_only=True):
 
 
 class StatusDuration(Record, kw_only=True):
-    """How long tasks stayed in a status, each time they came to it."""
+    """How long tasks stayed in a status, per visit."""
 
     status: str
     times: int
@@ -61,34 +61,34 @@ class StatusDuration(Record, kw_only=True):
 
 
 class Rework(Record, kw_only=True):
-    """Every figure about reviews, from the events alone."""
+    """All figures on reviews, from the events alone."""
 
     since: Instant
     reviewed_tasks: int
-    """Tasks of which work was approved or rejected."""
+    """Tasks with approved or rejected work."""
     done_tasks: int
     reworked_tasks: int
-    """Reviewed tasks with a rejection that stands."""
+    """Reviewed tasks with a standing rejection."""
     rework_rate: Share
     cycles: dict[str, int]
-    """Of the tasks that are done, how many took so many rounds of review."""
+    """The number of done tasks by number of review rounds."""
     mean_cycles: float
     rejections: int
     retracted: int
     false_rejection_rate: Share
-    """Rejections that were retracted, of all there were."""
+    """The share of retracted rejections."""
     by_agent: tuple[ReviewTally, ...]
     by_reviewer: tuple[ReviewTally, ...]
     time_in_status: tuple[StatusDuration, ...]
 
 
 def read_rework(view: Transaction, now: Instant, since: Instant = "") -> Rework:
-    """The figures of every task of a ledger. A lease that is renewed moves no task, and is not read."""
+    """The figures for all tasks of a ledger. Lease renewals change no task and are not read."""
     return measure_rework((task_events(view, task.id, _MOVES) for task in view.tasks.every()), now, since)
 
 
 def measure_rework(histories: Iterable[list[Event]], now: Instant, since: Instant = "") -> Rework:
-    """The figures of tasks, each given by its events in order; with `since` of what happened from then on."""
+    """The figures for tasks given by their events in order; with `since`, only for what happened from then on."""
     count = _ReworkCount(since)
     for history in histories:
         count.add(history, now)
@@ -131,7 +131,7 @@ class _ReworkCount:
             self._stays[task.status].append(seconds_between(max(began, self._since), ended))
 
     def _review(self, event: Event, before: Task, after: Task) -> None:
-        """Counts a review that had an effect, for the author of the work and for the reviewer."""
+        """Counts an effective review for the author and for the reviewer."""
         author = before.submission.agent if before.submission else ""
         match event:
             case ReviewApproved() if after.status == Status.DONE != before.status:
@@ -180,7 +180,7 @@ class _ReworkCount:
 def _review_tallies(
     counted: dict[str, Counter[str]], *, counts_retracted: bool = True
 ) -> Iterator[ReviewTally]:
-    """By name. A reviewer gave a review that was retracted, too; an agent's submission is reviewed once, by what stands."""
+    """By name. Retracted reviews still count for their reviewer; for an agent, each submission counts once by its standing result."""
     for name in sorted(counted):
         counts = counted[name]
         rejected = max(0, counts["rejected"] - counts["retracted"])
@@ -208,7 +208,7 @@ def _status_durations(stays: dict[Status, list[float]]) -> Iterator[StatusDurati
 
 MAX_SAID = 300
 AGENT, GATE, REVIEWER = "agent", "gate", "reviewer"
-"""The three that say no: this task cannot be done, this is not done, not this and not by you."""
+"""The three who reject: the agent (cannot be done), the gate (not done), the reviewer (not like this, not by you)."""
 GATES = "the gates"
 
 
@@ -219,12 +219,12 @@ class RejectionEntry(Record, kw_only=True, omit_defaults=False):
     label: str = ""
     by: str
     of: str
-    """Who had the task, or whose work it was."""
+    """The task's holder, or the author of the work."""
     why: str
     outcome: str = ""
-    """What came of it; empty while nothing has."""
+    """The outcome; empty while there is none."""
     id: str = ""
-    """The rejection's or the review's; a gate's has none."""
+    """The id of the rejection or review; a gate's rejection has none."""
 
 
 class AskedQuestion(Record, kw_only=True, omit_defaults=False):
@@ -233,11 +233,11 @@ class AskedQuestion(Record, kw_only=True, omit_defaults=False):
     label: str
     why: str
     answer: str = ""
-    """The option that was chosen; empty while the question is open."""
+    """The chosen option; empty while the question is open."""
 
 
 class RunCost(Record, kw_only=True, omit_defaults=False):
-    """What runs have cost. Turns, tokens and cost are what the hosts told."""
+    """The cost of runs. Turns, tokens and cost are as reported by the hosts."""
 
     name: str
     runs: int = 0
@@ -251,21 +251,21 @@ class RunCost(Record, kw_only=True, omit_defaults=False):
 
 
 class TaskReport(Record, kw_only=True, omit_defaults=False):
-    """Where one task stands."""
+    """The state of one task."""
 
     task_id: str
     label: str
     title: str
     status: str
     author: str = ""
-    """Whose work was handed in last."""
+    """The author of the last submission."""
     bill: RunCost
 
 
 class WorkReport(Record, kw_only=True, omit_defaults=False):
     since: Instant
     statuses: dict[str, int]
-    """How many tasks ended or stand where, in the order of a task's life."""
+    """The number of tasks per status, in the order of a task's life."""
     noes: tuple[RejectionEntry, ...]
     questions: tuple[AskedQuestion, ...]
     agents: tuple[RunCost, ...]
@@ -274,7 +274,7 @@ class WorkReport(Record, kw_only=True, omit_defaults=False):
 
 
 def build_work_report(histories: Iterable[list[Event]], since: Instant = "") -> WorkReport:
-    """A report on tasks, each given by its events in order; with `since`, on what happened from then on."""
+    """A report on tasks given by their events in order; with `since`, on what happened from then on."""
     count = _WorkCount(since)
     for history in histories:
         count.add(history)
@@ -282,9 +282,9 @@ def build_work_report(histories: Iterable[list[Event]], since: Instant = "") -> 
 
 
 def read_work_report(view: Transaction, since: Instant = "") -> WorkReport:
-    """The report on every task of a ledger.
+    """The report on all tasks of a ledger.
 
-    Without `since`, only what the report is about is read of a task's events, and where it stands from its state.
+    Without `since`, only the relevant events of a task are read, and its status comes from its state.
     """
     count = _WorkCount(since)
     if since:
@@ -293,7 +293,7 @@ def read_work_report(view: Transaction, since: Instant = "") -> WorkReport:
     for task in view.tasks.every():
         history = task_events(view, task.id, _RELEVANT) if task.id in notable else []
         kinds = {type(event) for event in history}
-        if {RunEnded, LeaseExpired} <= kinds:  # which runs a lease took with it, the fold knows
+        if {RunEnded, LeaseExpired} <= kinds:  # only the fold knows which runs ended with a lease
             count.add(task_events(view, task.id))
         else:
             count.add(history, task)
@@ -301,9 +301,11 @@ def read_work_report(view: Transaction, since: Instant = "") -> WorkReport:
 
 
 def rejection_entry(event: Event) -> RejectionEntry | None:
-    """The no that an event is; None when it is none."""
+    """The rejection that an event records; None if it records none."""
     match event:
-        case HandoffRejected() | HandoffRejectionInvalid() if event.rejection_id:  # none of a GoT tool
+        case HandoffRejected() | HandoffRejectionInvalid() if (
+            event.rejection_id
+        ):  # excludes those of GoT tools
             parts = (event.rejection.get("reason_type"), event.rejection.get("reason_summary"))
             why = ": ".join(str(part) for part in parts if part)
             return _entry(event, kind=AGENT, by=event.agent, of=event.agent, why=why, id=event.rejection_id)
@@ -333,7 +335,7 @@ def _entry(event: TaskEvent, *, why: str, **fields: str) -> RejectionEntry:
 
 
 def rejection_outcome(no: RejectionEntry, event: Event) -> str:
-    """What an event of the same task, after a no, makes of it; empty when it does not concern it."""
+    """The effect of a later event of the same task on a rejection; empty if there is none."""
     match no.kind, event:
         case _, EscalationOpened():
             return "the user was asked"
@@ -363,7 +365,7 @@ _NOTABLE = event_names(
     EscalationOpened,
     RunEnded,
 )
-"""The names of the events without which there is nothing to tell of a task but where it stands."""
+"""The events without which only a task's status is reported."""
 _MOVES = event_names(*NATIVE) - event_names(LeaseRenewed)
 _RELEVANT = _NOTABLE | event_names(
     *(EscalationAnswered, TaskCancelled, RejectionAnswered, GatePassed, TaskReassigned, TaskClaimed),
@@ -381,7 +383,7 @@ class _WorkCount:
         self._total = _RunTotals("all")
 
     def add(self, history: list[Event], known: Task | None = None) -> None:
-        """Counts a task by all its events; or by those that matter and its state, without leases that expired."""
+        """Counts a task by all its events; or by the relevant ones and its state, without expired leases."""
         task, runs = known, set[str]()
         noes: list[RejectionEntry] = []
         questions: list[AskedQuestion] = []
@@ -453,7 +455,7 @@ class _RunTotals:
 
 
 def _with_outcome(no: RejectionEntry, event: Event) -> RejectionEntry:
-    """A no with what came of it: the first thing that did, unless it is taken back."""
+    """A rejection with its first outcome, unless that is retracted."""
     if no.outcome and not isinstance(event, ReviewRetracted):
         return no
     return replace(no, outcome=rejection_outcome(no, event) or no.outcome)

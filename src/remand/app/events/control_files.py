@@ -1,4 +1,4 @@
-"""What a branch changes below `.got`: which of it are event files of whole groups that trusted keys signed."""
+"""Checks what a branch changes below `.got`: only event files of complete groups signed by trusted keys are acceptable."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from remand.ledger.problems import BadLine
 from remand.ledger.signatures import IMPORT, VOID, EventGroup, adoption_session
 
 MAX_FILE = 64 << 20
-"""Bytes of an event file that are read; a segment of ours has 8 MiB and one group more."""
+"""The largest event file that is read, in bytes; a segment of ours has at most 8 MiB and one group."""
 MAX_READ = 1 << 30
-"""Bytes of event files that are read in all."""
+"""The most bytes of event files read in total."""
 PLAIN = "100644"
 
 ADDED, CHANGED, DELETED = "added", "changed", "deleted"
@@ -37,31 +37,31 @@ TOO_LARGE = "is too large to be checked"
 
 
 class ControlSource(Protocol):
-    """The ledger's own folder in the commits of a repository."""
+    """The ledger's folder in the commits of a repository."""
 
     def changes(self, tip: str, before: str, commit: str) -> list[ControlFile]:
-        """The paths below `.got` that a commit has differently than where it left the base, and than the base."""
+        """The paths below `.got` in which a commit differs both from the point where it left the base and from the base."""
 
     def contents(
         self, files: Iterable[ControlFile], most: int, in_all: int
     ) -> Iterator[tuple[ControlFile, bytes | None]]:
-        """What files hold now; None for one larger than `most` bytes, and once `in_all` bytes were read."""
+        """The content of files; None for one over `most` bytes, and after `in_all` bytes in total."""
 
     def event_files(self, commit: str) -> list[ControlFile]:
-        """Every event file that a commit has."""
+        """All event files of a commit."""
 
 
 ControlLookup = Callable[[str, str], ControlChange]
-"""Says what a commit, given second, changes below `.got`: work on the base itself, since the commit given first."""
+"""Finds what a commit (the second argument) changes below `.got`; for work on the base itself, since the first."""
 
 
 def find_no_change(before: str, commit: str) -> ControlChange:  # noqa: ARG001 - as every look
-    """Nothing, where there is no repository to look into."""
+    """For places without a repository."""
     return NO_CHANGE
 
 
 class ControlChanges:
-    """Says of commits what they change below `.got`, and looks into those alone that have there what the base has not."""
+    """Finds what commits change below `.got`, examining only those that differ from the base there."""
 
     def __init__(
         self,
@@ -72,7 +72,7 @@ class ControlChanges:
         is_same: Callable[[Iterable[str]], bool],
         verifier: Callable[[], Verifier],
     ) -> None:
-        """`own` is what Remand itself writes there besides events; `is_same` says whether commits are known to be alike."""
+        """`own` are Remand's own files there besides events; `is_same` says whether two commits are known to be identical."""
         self._source = source
         self._own = own
         self._base = base
@@ -80,7 +80,7 @@ class ControlChanges:
         self._verifier = verifier
 
     def find(self, before: str, commit: str) -> ControlChange:
-        """What a commit changes; of work on the base itself, since the commit `before`."""
+        """The changes of a commit; for work on the base itself, since the commit `before`."""
         tip = self._base()
         if self._is_same(name for name in (tip, before, commit) if name):
             return NO_CHANGE
@@ -88,30 +88,30 @@ class ControlChanges:
 
 
 class WorkControl:
-    """Says what the commits and branches of tasks have, below `.got` and beside it."""
+    """Compares the commits and branches of tasks with the base, inside and outside `.got`."""
 
     def __init__(self, repository: Repository, find_changes: ControlLookup) -> None:
         self._repository = repository
         self._find_changes = find_changes
 
     def find_change(self, task: Task | None, commit: str) -> ControlChange:
-        """What a commit changes since it left the base; on the base itself, since the task was claimed."""
+        """The changes of a commit since it left the base; on the base itself, since the task was claimed."""
         at = task and (task.claim or task.submission)
         return self._find_changes(at.base if at else "", commit)
 
     def forbidden_changes(self, task: Task, *commits: str) -> tuple[ControlChange, ...]:
-        """What commits change and may not."""
+        """The forbidden changes of commits."""
         found = (self.find_change(task, commit) for commit in dict.fromkeys(commits))
         return tuple(one for one in found if one.name)
 
     def forbidden_changes_under_review(self, task: Task, commit: str) -> tuple[ControlChange, ...]:
-        """The same of all that an approval is about: what it names, what was handed in, and the branch as it is now."""
+        """The same for everything that an approval covers: the named commit, the submission, and the branch as it is now."""
         head = self._head(task)
         handed_in = (task.submission.commit,) if task.submission else ()
         return self.forbidden_changes(task, commit, *handed_in, *((head.sha,) if head else ()))
 
     def head_tree(self, task: Task, base: str) -> str:
-        """The code tree at the tip of the task's branch; empty when it has no branch of its own."""
+        """The code tree at the tip of the task's branch; empty if it has no branch of its own."""
         head = self._head(task)
         return head.tree if head and head.sha != base else ""
 
@@ -120,7 +120,7 @@ class WorkControl:
 
 
 class _NamedEvent(NamedTuple):
-    """An event, as far as a group names it."""
+    """An event as identified by a group."""
 
     id: str
     session: str
@@ -138,16 +138,16 @@ class _EventFile(NamedTuple):
 
 
 class ControlCheck:
-    """Says of commits what they change below `.got`."""
+    """Checks what commits change below `.got`."""
 
     def __init__(self, source: ControlSource, verifier: Verifier, own: Mapping[str, bytes]) -> None:
-        """`own` is what Remand itself writes there besides events, by path."""
+        """`own` are Remand's own files there besides events, by path."""
         self._source = source
         self._verifier = verifier
         self._own = own
 
     def check(self, tip: str, before: str, commit: str) -> ControlChange:
-        """What a commit changes since it left the base at `tip`; work on the base itself, since `before`."""
+        """The changes of a commit since it left the base at `tip`; for work on the base itself, since `before`."""
         files = self._source.changes(tip, before, commit)
         rest = {file: done for file in files if (done := _file_status(file, self._own))}
         lines: dict[ControlFile, _EventFile] = {}
@@ -163,7 +163,7 @@ class ControlCheck:
         return make_control_change(commit, len(lines) - len(wrong), ordered)
 
     def _rejected_files(self, commit: str, files: Mapping[ControlFile, _EventFile]) -> dict[ControlFile, str]:
-        """Why event files are not to be taken, of each for which there is a reason."""
+        """The event files that must be rejected, each with the reason."""
         found = {file: lines.problem for file, lines in files.items() if lines.problem}
         doubts = self._verifier.doubts(group for lines in files.values() for group in lines.groups)
         trusted = [group for group, doubt in doubts.items() if not doubt]
@@ -176,9 +176,9 @@ class ControlCheck:
         return found | dict.fromkeys(self._incomplete_files(commit, sound), NOT_WHOLE)
 
     def _incomplete_files(self, commit: str, files: Mapping[ControlFile, _EventFile]) -> list[ControlFile]:
-        """Those that lack an event of a task they tell of, or a group between others, unless the commit has it elsewhere.
+        """Files that lack an event of a task they contain, or a group between others, unless another file of the commit has it.
 
-        Events of other tasks may be missing: a task's branch carries its own.
+        Events of other tasks may be missing: a task's branch contains only its own.
         """
         lacking = {file: missing for file, lines in files.items() if (missing := _missing_events(lines))}
         if not lacking:
@@ -192,7 +192,7 @@ class ControlCheck:
 
 
 def _file_status(file: ControlFile, own: Collection[str]) -> str:
-    """What was done to a path; empty for one whose content decides: an added event file, or a file of our own."""
+    """What was done to a path; empty if its content decides (an added event file, or a file of our own)."""
     if not file.after:
         return DELETED
     if not file.after.startswith(f"{PLAIN} "):
@@ -203,7 +203,7 @@ def _file_status(file: ControlFile, own: Collection[str]) -> str:
 
 
 def _is_named(event: _NamedEvent, named: Mapping[str, tuple[EventGroup, int]]) -> bool:
-    """True when a group names an event as what it is, of its session, number and task; or vouches for it."""
+    """True if a group names an event with its session, number and task, or vouches for it."""
     found = named.get(event.id)
     if found is None:
         return False
@@ -216,7 +216,7 @@ def _is_named(event: _NamedEvent, named: Mapping[str, tuple[EventGroup, int]]) -
 
 
 def _missing_events(lines: _EventFile) -> set[str | tuple[str, int]]:
-    """The ids of events, and the places in sessions, that a file should have by what else it has."""
+    """The ids of events, and the places in sessions, that a file lacks given the rest of its content."""
     ids = {event.id for event in lines.events}
     tasks = {event.task for event in lines.events}
     found: set[str | tuple[str, int]] = {
@@ -235,7 +235,7 @@ def _missing_events(lines: _EventFile) -> set[str | tuple[str, int]]:
 
 
 def _read_lines(content: bytes | None) -> _EventFile:
-    """The lines of a file, as far as the first that is none."""
+    """The lines of a file up to the first invalid one."""
     groups: list[EventGroup] = []
     events: list[_NamedEvent] = []
     if content is None:

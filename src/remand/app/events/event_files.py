@@ -1,4 +1,4 @@
-"""The event files of a ledger: its own session, what the files hold and lack, and what the base has of them."""
+"""The event files of a ledger: its own session, missing content, and comparison with the base."""
 
 from __future__ import annotations
 
@@ -36,18 +36,18 @@ from remand.ledger.store import LedgerHead, Store, Transaction
 
 EVENT_FOLDER = ".got/events"
 _MOST_LOST = 10_000
-"""How many lines of one file are named as gone."""
+"""How many missing lines of one file are listed."""
 _ADDED = "+"
-"""How the hash of a line begins that was added to a published file."""
+"""The prefix of the hash of a line that was added to a published file."""
 
 
 def is_base_read(tx: Transaction, tip: str) -> bool:
-    """True when the base's history was looked at up to its tip."""
+    """True if the base's history was read up to its tip."""
     return not tip or tx.rewritten.looked_at.endswith(f" {tip}")
 
 
 def read_base_history(tx: Transaction, history: History) -> list[bytes]:
-    """Looks at what is new in the base's history; what its files held before they were changed, to be read in again."""
+    """Reads new history of the base; returns the earlier content of changed files, to be read in again."""
     ref, tip = history.base()
     before, _, since = tx.rewritten.looked_at.partition(" ")
     if not tip or (before, since) == (ref, tip):
@@ -63,7 +63,7 @@ def read_base_history(tx: Transaction, history: History) -> list[bytes]:
 
 
 def forget_restored(tx: Transaction, history: History, tip: str) -> None:
-    """Forgets lines that the base has again, in whichever file, and additions that are gone."""
+    """Forgets lines that the base contains again in any file, and additions that are gone."""
     found = [one for one in tx.rewritten.every() if one.commit]
     if not found:
         return
@@ -82,9 +82,9 @@ def _is_restored(one: RewrittenLine, files: Mapping[str, bytes], lines: Collecti
 def compare_files(
     tx: Transaction, history: History, exchange: Exchange, paths: Collection[str]
 ) -> list[bytes]:
-    """Compares event files here with what the base has of them. What the base has and they lack is read in again.
+    """Compares event files here with those of the base. Content of the base that they lack is read in again.
 
-    A file that is not here at all is on another branch.
+    A file that is missing here as a whole is on another branch.
     """
     _, tip = history.base()
     if not tip or not paths:
@@ -102,20 +102,20 @@ def compare_files(
 
 
 def files_only_on_base(history: History, exchange: Exchange) -> list[bytes]:
-    """The event files that the base has and that are not here."""
+    """The event files that only the base has."""
     _, tip = history.base()
     here = {os.path.basename(mark.path) for mark in exchange.files()}
     return list(history.files(tip, here).values()) if tip else []
 
 
 def rewritten_problems(lines: Iterable[RewrittenLine]) -> Iterator[Problem]:
-    """Published lines that are gone, by file and line."""
+    """Missing published lines, by file and line."""
     for one in lines:
         yield Problem(file=one.file, line=one.line, problem=describe_rewritten(one))
 
 
 def describe_rewritten(one: RewrittenLine) -> str:
-    """What happened to a published line, and what to do."""
+    """What happened to a published line, and what to do about it."""
     if not one.commit:
         return (
             "is no longer in the file as on the base. It stays in the ledger. "
@@ -130,7 +130,7 @@ def describe_rewritten(one: RewrittenLine) -> str:
 
 
 def _lost_lines(rewrite: Rewrite) -> Iterator[RewrittenLine]:
-    """The lines that a change took out of a file; where it took none, the first that it added."""
+    """The lines that a change removed from a file; if it removed none, the first one it added."""
     file, left = f"{EVENT_FOLDER}/{rewrite.name}", set(codec.split_lines(rewrite.after))
     gone = ((n, _hash(line)) for n, line in _number_lines(rewrite.before) if line not in left)
     lost = list(islice(gone, _MOST_LOST))
@@ -150,7 +150,7 @@ def _hash(line: bytes) -> str:
 
 
 def head_for_key(head: LedgerHead, signer: Signer, new_session: Callable[[], str]) -> LedgerHead:
-    """The head of a session that this key signs. A session has one key: another key starts another session."""
+    """The head of a session signed by this key. A session has exactly one key; another key starts another session."""
     if head.key == signer.key:
         return head
     session = new_session() if head.seq else head.session
@@ -165,7 +165,7 @@ def head_for_key(head: LedgerHead, signer: Signer, new_session: Callable[[], str
 
 
 def head_of_new_session(head: LedgerHead, session: str, clock: Instant) -> LedgerHead:
-    """The head of another session of the same key, whose events are later than that time. No segment is open."""
+    """The head of a new session with the same key, whose events are later than the given time. No segment is open."""
     chain = chain_start(session, head.key)
     return replace(
         head, session=session, seq=0, tip="", clock=clock, segment="", first=0, size=0, inode=0, chain=chain
@@ -173,10 +173,10 @@ def head_of_new_session(head: LedgerHead, session: str, clock: Instant) -> Ledge
 
 
 def cover_own_session(tx: Transaction, signer: Signer) -> list[EventGroup]:
-    """Signs the session's events that the ledger keeps, as far as none is missing, and goes on from there.
+    """Signs the session's events that the ledger has, up to the first gap, and continues from there.
 
-    Events are taken from the ledger's tables alone: what only a file has may be somebody else's. Those that had no
-    effect before get none: they are named as void.
+    Only events in the ledger's tables are signed: those found only in a file may be somebody else's. Events that had no
+    effect before are named as void.
     """
     head = tx.head
     withheld = {found.event_id for found in tx.unconfirmed.of_session(head.session, 1, head.seq)}
@@ -192,10 +192,10 @@ def cover_own_session(tx: Transaction, signer: Signer) -> list[EventGroup]:
 
 
 def _own_events(tx: Transaction, head: LedgerHead) -> list[Event]:
-    """The session's events from the first on, as far as none is missing.
+    """The session's events from the first up to the first gap.
 
-    Others may have written events under its name. Its own are those that its last event leads back to, each by the id
-    of the one before it. Below an event that is missing there is no such way: a number that only one event has is its own.
+    Others may have written events under its name. Its own are those that its last event leads back to by previous ids.
+    Before a gap there is no such chain: there, an event with a unique number counts as its own.
     """
     numbered: dict[int, dict[str, Event]] = defaultdict(dict)
     for line in tx.events.lines(head.session, 1):
@@ -214,7 +214,7 @@ def _own_events(tx: Transaction, head: LedgerHead) -> list[Event]:
 
 
 class Continuation(NamedTuple):
-    """What killed commands left behind the head, as far as it is whole and signed."""
+    """Complete signed groups that killed commands left beyond the head."""
 
     groups: Sequence[SignedGroup]
     entries: list[EventEntry]
@@ -222,7 +222,7 @@ class Continuation(NamedTuple):
 
 
 def read_continuation(head: LedgerHead, lines: list[bytes], verifier: Verifier) -> Continuation:
-    """Reads the lines behind the head: whole groups that continue its chain, signed by its key."""
+    """Reads the lines beyond the head: complete groups that continue its chain, signed by its key."""
     groups: list[SignedGroup] = []
     entries: list[EventEntry] = []
     while lines:
@@ -239,7 +239,7 @@ def read_continuation(head: LedgerHead, lines: list[bytes], verifier: Verifier) 
 
 
 def _next_group(head: LedgerHead, lines: list[bytes]) -> tuple[EventGroup, list[EventEntry]] | None:
-    """The group that the lines begin with, and all of its events; None when it is not whole or does not continue."""
+    """The first group of the lines with all its events; None if it is incomplete or does not continue the chain."""
     try:
         group = signatures.decode_group(lines[0])
         if (group.session, group.key, group.first, group.before) != _next_place(head):
@@ -268,9 +268,9 @@ def _head_after(head: LedgerHead, group: EventGroup, entries: Sequence[EventEntr
 
 
 def head_after_continuation(tx: Transaction) -> LedgerHead:
-    """The head after events of its own session that were found in a file: whole groups that continue its chain.
+    """The head after events of its session found in a file: complete groups that continue its chain.
 
-    A command that was killed just after it began a new segment leaves such a file.
+    A command that was killed right after starting a new segment leaves such a file.
     """
     head = tx.head
     while head.key:
@@ -295,7 +295,7 @@ def head_after_continuation(tx: Transaction) -> LedgerHead:
 
 
 def session_lines(tx: Transaction, first: int) -> list[bytes]:
-    """The lines of the session's groups from that event on: each group's own, then those of its events."""
+    """The lines of the session's groups from an event on: each group's line, then those of its events."""
     session = tx.head.session
     events = _lines_by_id(tx, session, first)
     return [
@@ -307,25 +307,25 @@ def session_lines(tx: Transaction, first: int) -> list[bytes]:
 
 
 def _lines_by_id(tx: Transaction, session: str, first: int) -> dict[str, bytes]:
-    """The lines under a session's name from that number on, by the ids of their events."""
+    """The lines of a session from a number on, by event id."""
     return {codec.decode_stored_line(line).meta.id: line for line in tx.events.lines(session, first)}
 
 
 def _group_lines(group: EventGroup, own: bytes, events: Mapping[str, bytes]) -> list[bytes]:
-    """A group's line, and those of its events that are here."""
+    """A group's line and the lines of its events that are present."""
     return [own, *(events[name.id] for name in group.events if name.id in events)]
 
 
 FollowUp = Callable[[Transaction], None]
-"""What follows from a change, as a part of it."""
+"""Further changes that belong to the same transaction."""
 
 
 def do_nothing(tx: Transaction) -> None:
-    """For a change from which nothing else follows."""
+    """For changes without a follow-up."""
 
 
 class LogFiles:
-    """What a ledger has to do with its event files besides writing to them."""
+    """A ledger's work on event files other than writing to them."""
 
     store: Store
     exchange: Exchange
@@ -341,7 +341,7 @@ class LogFiles:
     _file_stamp: tuple[int, ...] | None = None
 
     def forget_file_stamp(self) -> None:
-        """Has the files looked at again."""
+        """Forces the files to be checked again."""
         self._file_stamp = None
 
     def event_files(self) -> dict[str, str]:
@@ -351,9 +351,9 @@ class LogFiles:
         return {os.path.basename(m.path): m.path for m in marks if os.path.dirname(m.path) == folder}
 
     def deleted_files(self) -> set[str]:
-        """The names of event files that were read here once and are gone: deleted, or on another branch.
+        """The names of event files that were read here and are gone: deleted, or on another branch.
 
-        Those are not meant that were archived or packed.
+        Archived and packed files are not included.
         """
         folder = os.path.dirname(self.exchange.path("x"))
         with self.store.read() as view:
@@ -363,22 +363,22 @@ class LogFiles:
         return {name for name in known if name not in here and codec.packed_name(name) not in here}
 
     def read_content(self, path: str) -> bytes:
-        """An event file's lines, as they are; of a packed one, what it holds."""
+        """An event file's lines, unpacked if necessary."""
         if path.endswith(codec.PACKED):
             return self.exchange.content(path)
         return b"".join(line + b"\n" for _, line in self.exchange.read(path) if isinstance(line, bytes))
 
     def file_problems(self, path: str) -> list[Problem]:
-        """What is wrong with an event file, whenever its events are from."""
+        """The problems of an event file, regardless of the times of its events."""
         return file_problems(self.exchange, path, END)
 
     def latest_allowed_time(self, tx: Transaction) -> Instant:
-        """The latest time an event of another ledger may have now."""
+        """The latest acceptable time of an event from another ledger."""
         return latest_event_time(self.clock.now(), self.clock_skew, tx.head.bounded_from)
 
     @property
     def clock_skew(self) -> float:
-        """How many seconds ahead of the machine's clock events may be. While that cannot be read, the default holds."""
+        """How many seconds ahead of the clock events may be; the default if the configuration is unreadable."""
         try:
             return self._rules().policy.clock_skew_seconds
         except EnvironmentFault:
@@ -394,19 +394,19 @@ class LogFiles:
         most: int = 0,
         known: Collection[int] = frozenset(),
     ) -> bool:
-        """Reads files in, and what was recovered of others; False when more is left than `most` bytes."""
+        """Reads in files and recovered content; False if it stopped after `most` bytes with more left."""
         limit = self.latest_allowed_time(tx)
         return self.intake.read(
             tx, files, limit=limit, verifier=verifier, recovered=recovered, most=most, known=known
         )
 
     def has_lost_lines(self) -> bool:
-        """True when a published file has lost lines."""
+        """True if a published file has lost lines."""
         with self.store.read() as view:
             return bool(view.rewritten.every())
 
     def base_tip(self) -> str:
-        """The commit at the tip of the base; empty while the configuration cannot be read."""
+        """The commit at the tip of the base; empty if the configuration is unreadable."""
         if self._history is None:
             return ""
         try:
@@ -415,9 +415,9 @@ class LogFiles:
             return ""
 
     def read_published(self, tx: Transaction, verifier: Verifier, changed: Sequence[str]) -> None:
-        """Notes what is gone from published files, and reads in what the base had of it.
+        """Records lines missing from published files, and reads in what the base had of them.
 
-        Files are compared that have changed since they were read; all of them, where something is missing.
+        Only files changed since they were read are compared; all of them if something is missing.
         """
         history = self._history
         if history is None:
@@ -435,7 +435,7 @@ class LogFiles:
             self.read_files(tx, [], verifier, contents)
 
     def note_lines_seen_before(self, tx: Transaction) -> None:
-        """Notes what is gone of sessions that reach less far than this machine has seen; once for each process."""
+        """Records what is missing from sessions that are shorter than this machine has seen them; once per process."""
         if self._has_compared:
             return
         seen = self.marks.all()
@@ -450,12 +450,12 @@ class LogFiles:
         return next_time(self.clock.now(), tx.head.clock)
 
     def has_due_events(self, tx: Transaction) -> bool:
-        """True when an event held back for its time is not too far ahead any more."""
+        """True if an event that was held back for its time has become due."""
         held = tx.held.earliest()
         return bool(held) and held <= self.latest_allowed_time(tx)
 
     def set_aside(self, tx: Transaction) -> None:
-        """Moves what stands behind the head out of the log, if anything does, and notes that."""
+        """Moves anything beyond the head out of the log and records that."""
         if path := self.segment.cut_off(tx.head):
             problem = (
                 f"holds what stood behind event {tx.head.seq} in the open event file: it was not signed here and was "
@@ -464,19 +464,19 @@ class LogFiles:
             tx.files.note(FileMark(path, 0, 0, 0), [Problem(file=path, line=0, problem=problem)])
 
     def close_segment(self, tx: Transaction, segment: str) -> None:
-        """Notes that a segment that is not written to any more holds nothing new."""
+        """Records that a closed segment contains nothing new."""
         path = self.exchange.path(segment)
         for mark in self.exchange.files():
             if mark.path == path:
                 tx.files.note(mark, ())
 
     def sync(self, head: LedgerHead) -> None:
-        """Makes what was written durable, and remembers how far the session reaches. Any thread may call it."""
+        """Makes written lines durable and records the session's position. Callable from any thread."""
         with self._sync_lock:
             self.writer.sync(head.segment)
             self.marks.raise_to(head.session, head.seq, head.tip)
 
     def untrusted_writer(self) -> str:
-        """The key that this ledger's events are signed with, if the base does not trust it."""
+        """The key that signs this ledger's events if the base does not trust it."""
         with self.store.read() as view:
             return view.unconfirmed.writer if view.head.seq else ""

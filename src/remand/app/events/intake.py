@@ -1,4 +1,4 @@
-"""Events that others wrote: read from files, verified, kept and folded; judged again when trust or voids change."""
+"""Reads events of others from files, verifies, stores and folds them, and judges them again when trust or voids change."""
 
 from __future__ import annotations
 
@@ -66,10 +66,10 @@ from remand.ledger.store import Transaction
 
 
 def judge_by_trust(tx: Transaction, verifier: Verifier) -> None:
-    """Judges all that is kept by another trust than before: some events gain their effect, others lose it."""
+    """Judges all stored events by changed trust: some gain effect, others lose it."""
     tx.fence_writers()
     if tx.unconfirmed.trust == verifier.trust_text:
-        return  # whoever wrote just before has done so
+        return  # a concurrent writer has already done so
     before, is_first = parse_trust(tx.unconfirmed.trust), not tx.unconfirmed.trust
     is_all = is_first or before.project != verifier.trust.project
     changed = {key_id for key_id, _ in _trust_limits(before) ^ _trust_limits(verifier.trust)}
@@ -83,20 +83,20 @@ def judge_by_trust(tx: Transaction, verifier: Verifier) -> None:
 
 
 def _has_changed_authority(tx: Transaction) -> bool:
-    """True when the tables hold events about the log itself: who may write them depends on who is the user."""
+    """True if there are events about the log itself: who may write them depends on who is the user."""
     return any(codec.may_be_kind(line, kind) for line in tx.events.lines() for kind in AUTHORITIES)
 
 
 def _trust_limits(trust: Trust) -> set[tuple[str, frozenset[ChainEnd] | None]]:
-    """The ids of the trusted keys, each with where its trust ends."""
+    """The ids of the trusted keys, each with the end of its trust."""
     return {(key.id, None if key.until is None else frozenset(key.until)) for key in trust.keys}
 
 
 def judge_voids(tx: Transaction) -> None:
-    """Judges all events by the voiding ones that there are now, and makes the tables anew.
+    """Judges all events by the current voiding events and rebuilds the tables.
 
-    Void events that were held back for their time are kept with the others: they have no effect at any time. The
-    clock is that of what is left.
+    Void events that were held back for their time are stored with the others, as they will never have an effect. The
+    clock is that of the remaining events.
     """
     voids = signed_voids(tx)
     held = [(codec.decode_stored_line(line), line) for line in tx.held.take_due(END)]
@@ -113,7 +113,7 @@ def judge_voids(tx: Transaction) -> None:
 
 
 def signed_voids(tx: Transaction, groups: GroupSource | None = None) -> VoidedEvents:
-    """What is void by all voiding events whose signatures count."""
+    """Everything voided by voiding events with valid signatures."""
     found: list[ReadEvent] = []
     for line in codec.lines_of_kind(tx.events.lines(), EventsVoided):
         with suppress(BadLine):
@@ -124,7 +124,7 @@ def signed_voids(tx: Transaction, groups: GroupSource | None = None) -> VoidedEv
 
 
 def judge_events(tx: Transaction, lines: Collection[bytes] | None = None) -> bool:
-    """Judges the kept events, or those of these lines, by the groups as they are now; True when anything changed."""
+    """Judges the stored events, or those of the given lines, by the current groups; True if anything changed."""
     voids = signed_voids(tx)
     withheld = {found.line: found for found in tx.unconfirmed.every()}
     changed: list[EventEntry] = []
@@ -142,18 +142,18 @@ def judge_events(tx: Transaction, lines: Collection[bytes] | None = None) -> boo
 
 
 def is_stored_as(entry: EventEntry, row: KeptLine, withheld: UnconfirmedEvent | None) -> bool:
-    """True when the tables say of an event what was found about it."""
+    """True if the tables agree with the judgement of an event."""
     if entry.doubt:
         expected = as_unconfirmed(entry)
         if withheld and entry.event.is_legacy:
-            # Its task may be known by its handoff alone.
+            # Its task may be known only by its handoff.
             expected = expected._replace(task=withheld.task)
         return not row.subject and not row.key and withheld == expected
     return withheld is None and (row.subject, row.key) == (entry.subject, entry.event.meta.key)
 
 
 def held_entries(tx: Transaction) -> list[EventEntry]:
-    """The events held back for their time that will count when it has come."""
+    """The held-back events that will count when their time has come."""
     return [entry for entry in judge(tx, _read_stored_lines(tx.held.lines())) if not entry.doubt]
 
 
@@ -163,14 +163,14 @@ def _read_stored_lines(lines: Iterable[bytes]) -> list[ReadEvent]:
 
 
 _BATCH = 10_000
-"""How many lines are examined and kept at once."""
+"""How many lines are examined and stored at once."""
 PART_BYTES = 32 << 20
-"""How much is read in one change: a second or two on a fast machine."""
+"""How many bytes are read in one change: one or two seconds on a fast machine."""
 NO_VOIDS = VoidedEvents(())
 
 
 def changed_event_files(tx: Transaction, exchange: Exchange) -> list[FileMark]:
-    """The files that were not read yet as they are now. The ledger's own open segment is no news."""
+    """The files whose current content has not been read. The ledger's own open segment is not included."""
     known = tx.files.marks()
     own = exchange.path(tx.head.segment) if tx.head.segment else ""
     return [mark for mark in exchange.files() if mark.path != own and known.get(mark.path) != mark]
@@ -198,23 +198,23 @@ class _OpenFile:
     ) -> None:
         self.mark = mark
         self.lines = start
-        """How many of its lines were read."""
+        """The number of lines read."""
         self.problems = list(problems)
         lines = _unknown_lines(exchange, mark.path, known) if known else exchange.read(mark.path)
         self.batches = read_batches(islice(lines, start, None) if start else lines, mark.path, self.problems)
 
     @property
     def place(self) -> str:
-        """How far it was read, in one line."""
+        """Its reading position, encoded as one line."""
         return msgspec.json.encode((self.mark, self.lines)).decode()
 
 
 class FileIntake:
-    """Reads event files in, a part at a time.
+    """Reads in event files part by part.
 
-    Each part is kept with the change it is read in, so that nothing is read twice when a process is killed, and others
-    get their turn. The tables follow the events when all is read: what this process remembers of the parts, or, where
-    another process read some of them, everything is folded anew.
+    Each part is committed with its change, so that nothing is read twice if a process is killed, and other processes
+    get the lock in between. The tables are updated after the last part: from what this process remembers of the parts,
+    or by folding everything if another process has read some of them.
     """
 
     def __init__(
@@ -227,9 +227,9 @@ class FileIntake:
         self._changes: _ImportedChanges | None = None
         self._open: _OpenFile | None = None
         self._trust = ""
-        """By which trust they were judged."""
+        """The trust by which they were judged."""
         self._done = 0
-        """How many bytes were read through this object."""
+        """The number of bytes read by this object."""
 
     def read(
         self,
@@ -242,11 +242,11 @@ class FileIntake:
         most: int = 0,
         known: Collection[int] = frozenset(),
     ) -> bool:
-        """Keeps every group and event of the files that is not kept yet, and folds the tasks they touch anew.
+        """Stores every new group and event of the files and refolds the affected tasks.
 
-        What was recovered is what files once held, with the same rules. Events that are later than the limit are held
-        back. False when `most` bytes were read and more are left: then it goes on in another change. Lines whose hash is
-        known are passed over: they are kept.
+        Recovered content of files is treated by the same rules. Events later than the limit are held back. Returns
+        False if it stopped after `most` bytes with more left, to be continued in another change. Lines with a known
+        hash are skipped, as they are stored already.
         """
         place, held = tx.files.place, tx.held.earliest()
         if not files and not recovered and not place and not (held and held <= limit):
@@ -255,10 +255,10 @@ class FileIntake:
         tx.on_rollback(self._forget)
         size, total = 0, self._done + sum(mark.size for mark in files)
         with without_garbage_collection():
-            # The file that was left comes first: what comes or changes meanwhile must not take it back to its beginning.
+            # The interrupted file comes first, so that new or changed files do not reset its position.
             left = _left_at(place)[0] if place else None
             for mark in sorted(files, key=lambda one: left is None or one.path != left.path):
-                # One that changes faster than it is read in parts would be begun again and again.
+                # A file that changes faster than it is read in parts would be restarted forever.
                 is_whole = left is not None and mark.path == left.path and mark != left
                 if opened is None or opened.mark != mark:
                     opened = _OpenFile(mark, self._exchange, known, *_progress_in(tx, mark, place))
@@ -286,7 +286,7 @@ class FileIntake:
     def _resume(
         self, tx: Transaction, place: str, limit: Instant, trust: str
     ) -> tuple[_ImportedChanges, _OpenFile | None]:
-        """What was read before this change, as far as this process read all of it, and trusted the same keys."""
+        """The parts read before this change, if this process read all of them under the same trust."""
         changes, opened, before = self._changes, self._open, self._trust
         self._forget()
         if changes is not None and opened is not None and (opened.place, before) == (place, trust):
@@ -295,7 +295,7 @@ class FileIntake:
         return _ImportedChanges(tx, limit, is_resumed=bool(place)), None
 
     def _keep_place(self, tx: Transaction, changes: _ImportedChanges, opened: _OpenFile, trust: str) -> None:
-        """Notes how far it has come. The file counts as one that has changed until all of it is read."""
+        """Stores the reading position. The file counts as changed until it has been read completely."""
         tx.files.note(FileMark(opened.mark.path, -1, 0, 0), opened.problems)
         tx.files.place = opened.place
         changes.leave_marks(tx, self._marks)
@@ -306,12 +306,12 @@ class FileIntake:
 
 
 def _left_at(place: str) -> tuple[FileMark, int]:
-    """The file that was left, and how many of its lines were read."""
+    """The interrupted file and its number of lines read."""
     return msgspec.json.decode(place, type=tuple[FileMark, int])
 
 
 def _progress_in(tx: Transaction, mark: FileMark, place: str) -> tuple[int, list[Problem]]:
-    """How many lines of a file were read before it was left, and what was wrong with them."""
+    """How many lines of an interrupted file were read, and their problems."""
     if place:
         left, lines = _left_at(place)
         if left == mark:
@@ -320,7 +320,7 @@ def _progress_in(tx: Transaction, mark: FileMark, place: str) -> tuple[int, list
 
 
 def _import_batch(tx: Transaction, batch: _Batch, changes: _ImportedChanges, verifier: Verifier) -> None:
-    """Keeps what lines hold, their groups first."""
+    """Stores the content of lines, groups first."""
     doubts = store_groups(tx, batch.groups, verifier) if batch.groups else {}
     changes.expected.add_groups([group for group, doubt in doubts.items() if not doubt])
     given = (SignedGroup(group, line, doubts[group]) for group, line in dict(batch.groups).items())
@@ -332,7 +332,7 @@ def _import_batch(tx: Transaction, batch: _Batch, changes: _ImportedChanges, ver
 def _store_events(
     tx: Transaction, events: list[ReadEvent], changes: _ImportedChanges, groups: GroupSource | None = None
 ) -> None:
-    """Judges events and keeps them. Those that are too far ahead of the clock are held back."""
+    """Judges and stores events. Those too far ahead of the clock are held back."""
     if not events:
         return
     changes.expected.remove_arrived(tx, (one.event for one in events))
@@ -354,7 +354,7 @@ def _numbered_lines(content: bytes) -> Iterator[tuple[int, bytes | str]]:
 
 
 def store_events(tx: Transaction, entries: list[EventEntry]) -> None:
-    """Keeps events and folds the tasks they touch anew."""
+    """Stores events and refolds the affected tasks."""
     if entries:
         tx.events.add(entries)
         refold_tasks(tx, {entry.subject for entry in entries} - {""})
@@ -363,8 +363,9 @@ def store_events(tx: Transaction, entries: list[EventEntry]) -> None:
 def refold_tasks(tx: Transaction, tasks: Iterable[str], archived: Collection[str] = ()) -> None:
     """Folds tasks from all their events.
 
-    Of an archived task, lines or the archived state bring handoffs and traces, never both. So all tables are made anew
-    where lines are elsewhere, and where lines came; not where nothing but its archive came to lines that were here.
+    The handoffs and traces of an archived task come either from lines or from the archived state, never from both. All
+    tables are therefore rebuilt if lines are elsewhere or have arrived, but not if only the archive of present lines
+    has arrived.
     """
     is_mixed = False
     for task_id in sorted(tasks):
@@ -392,9 +393,9 @@ def file_problems(
     voids: VoidedEvents = NO_VOIDS,
     known: Collection[int] = frozenset(),
 ) -> list[Problem]:
-    """What is wrong with a file, read anew. What is later than the limit is held back, unless it is void.
+    """The problems of a file, read again. Events later than the limit are held back unless they are void.
 
-    Lines whose hash is known were examined elsewhere.
+    Lines with a known hash were examined elsewhere.
     """
     problems: list[Problem] = []
     lines = _unknown_lines(exchange, path, known)
@@ -408,7 +409,7 @@ def file_problems(
 def _unknown_lines(
     exchange: Exchange, path: str, known: Collection[int]
 ) -> Iterator[tuple[int, bytes | str]]:
-    """A file's lines but for those whose hash is known."""
+    """A file's lines except those with a known hash."""
     return (
         (number, line)
         for number, line in exchange.read(path)
@@ -419,7 +420,7 @@ def _unknown_lines(
 def file_events(
     exchange: Exchange, path: str, known: Collection[int] = frozenset()
 ) -> Iterator[tuple[int, Event]]:
-    """The good events of a file with the numbers of their lines, but for lines whose hash is known."""
+    """The valid events of a file with their line numbers, except those with a known hash."""
     for number, line in _unknown_lines(exchange, path, known):
         for batch in read_batches(iter([(number, line)]), path, []):
             yield from ((number, one.event) for one in batch.events)
@@ -440,10 +441,10 @@ def _clock_problem(event: Event, exchange: Exchange, path: str, line: bytes) -> 
 
 
 class _ImportedChanges:
-    """What the files brought: tasks, sessions, the latest time, and how many events.
+    """What the files added: tasks, sessions, the latest time, and the number of events.
 
-    A ledger that was empty before is folded while its files are read. Where others read a part of the files, it is not
-    known what that brought: then everything is looked through when all is read.
+    An empty ledger is folded while its files are read. If another process read some of the files, their content is
+    unknown, and everything is checked at the end.
     """
 
     def __init__(self, tx: Transaction, limit: Instant, *, is_resumed: bool) -> None:
@@ -460,15 +461,15 @@ class _ImportedChanges:
         self._count = 0
         self._tasks: set[str] = set()
         self._archived: set[str] = set()
-        """Tasks whose archive came."""
+        """Tasks whose archived state arrived."""
         self._withheld: set[str] = set()
-        """Tasks whose archive came and does not count."""
+        """Tasks whose archived state arrived but does not count."""
         self._continued: set[str] = set()
-        """Tasks of which lines came."""
+        """Tasks whose lines arrived."""
         self._fold = Fold()
 
     def add(self, entries: Iterable[EventEntry]) -> None:
-        """Takes events into account. One without effect moves nothing, the clock neither."""
+        """Adds events. One without effect changes nothing, not even the clock."""
         for event, _, subject, doubt, _ in entries:
             self._count += 1
             if doubt:
@@ -485,13 +486,13 @@ class _ImportedChanges:
                 self._fold.add(event, subject)
 
     def confirm(self, entries: Iterable[EventEntry]) -> None:
-        """Takes events into account that were kept before, and count from now on."""
+        """Adds events that were stored before and count from now on."""
         for entry in entries:
             self._advance_clock(entry.event, entry.subject)
             self._tasks |= {entry.subject} - {""}
 
     def _advance_clock(self, event: Event, subject: str) -> None:
-        """Moves the clock and the mark of its session."""
+        """Advances the clock and the mark of the event's session."""
         meta = event.meta
         self._clock = max(self._clock, event.ts)
         if meta.seq <= 0:
@@ -504,7 +505,7 @@ class _ImportedChanges:
     def finish(
         self, tx: Transaction, seen: SeenSessions, now: Instant, note_progress: Callable[[str], None]
     ) -> None:
-        """Brings the tables up to date, the shorter way, and notes what is missing."""
+        """Updates the tables in the cheaper way and records what is missing."""
         noted = next_time(now, max(self._clock, tx.head.clock))
         if self._has_imported_handoffs:
             assign_imported(tx)
@@ -525,7 +526,7 @@ class _ImportedChanges:
         note_waiting(tx, self._tasks | self._withheld)
 
     def leave_marks(self, tx: Transaction, marks: SessionMarks) -> None:
-        """Has what is written here stamped later than what came, and notes how far each session was seen."""
+        """Sets the clock after everything that arrived, and records each session's position."""
         if self._clock > tx.head.clock:
             tx.head = replace(tx.head, clock=self._clock)
         for session, (seq, tip) in self._sessions.items():
@@ -536,7 +537,7 @@ class _ImportedChanges:
 def read_batches(
     lines: Iterator[tuple[int, bytes | str]], path: str, problems: list[Problem]
 ) -> Iterator[_Batch]:
-    """The good lines of a file in batches, each of which ends with the last event of a group; problems are noted."""
+    """The valid lines of a file in batches that end with a complete group; problems are collected."""
     groups: list[tuple[EventGroup, bytes]] = []
     events: list[ReadEvent] = []
     count = size = 0

@@ -1,4 +1,4 @@
-"""Lines the log lacks: named by signed groups and not here, left out, or gone from published files."""
+"""Missing lines: named by signed groups but absent, skipped in the numbering, or gone from published files."""
 
 from __future__ import annotations
 
@@ -33,17 +33,17 @@ from remand.ledger.store import Transaction
 from remand.ledger.traces import ARCHIVED, REPAIRED
 
 SeenSessions = Mapping[str, tuple[int, str]]
-"""How far each session was seen on this machine: number and id of the last event."""
+"""The position of each session as last seen on this machine: number and id of the last event."""
 
 
 _MANY = 500
-"""From how many tasks on it is quicker to look through all lines for archived ones."""
+"""The number of tasks from which a scan of all lines for archived ones is faster."""
 MAX_GIVEN_UP = 1000
-"""How many rows one event gives up at most: it stays below the limit of a line."""
+"""The most rows given up in one event, which keeps it below the limit of a line."""
 
 
 class Repair(NamedTuple):
-    """Missing lines that the user gave up, and in which event."""
+    """Missing lines that the user gave up, with the event that records it."""
 
     lines: AbandonedLines
     event: LinesGivenUp
@@ -60,7 +60,7 @@ class Repair(NamedTuple):
 
 
 def given_up_repairs(tx: Transaction) -> list[Repair]:
-    """All that was given up, by events that count."""
+    """Everything given up by effective events."""
     events = _traced_events(tx, REPAIRED)
     return [
         Repair(lines, event) for event in events if isinstance(event, LinesGivenUp) for lines in event.lines
@@ -68,14 +68,14 @@ def given_up_repairs(tx: Transaction) -> list[Repair]:
 
 
 def archive_events(tx: Transaction) -> list[LogArchived]:
-    """What was archived, by events that count."""
+    """Everything archived by effective events."""
     return [event for event in _traced_events(tx, ARCHIVED) if isinstance(event, LogArchived)]
 
 
 def archived_sessions(tx: Transaction, *, are_elsewhere: bool = False) -> dict[str, list[ArchivedSession]]:
-    """How far sessions are archived, by their names; or how far their lines may be elsewhere by that.
+    """How far sessions are archived, by name; with `are_elsewhere`, only where their lines may be absent for that reason.
 
-    They are not elsewhere when the archive has no files, or was read in: then what is not here was never archived.
+    Lines are not elsewhere if the archive has no files or was read in: what is then absent was never archived.
     """
     found: dict[str, list[ArchivedSession]] = defaultdict(list)
     events = archive_events(tx)
@@ -88,7 +88,7 @@ def archived_sessions(tx: Transaction, *, are_elsewhere: bool = False) -> dict[s
 
 
 def archived_ends(tx: Transaction) -> dict[str, ArchivedSession]:
-    """How far each session is archived, by what agrees with the groups that are here."""
+    """How far each session is archived, as far as that agrees with the groups present."""
     found: dict[str, ArchivedSession] = {}
     for session, ends in archived_sessions(tx).items():
         agreeing = [] if session.startswith(ADOPT) else [one for one in ends if _agrees(tx, one)]
@@ -103,9 +103,9 @@ def archived_numbers(tx: Transaction) -> dict[str, int]:
 
 
 def _agrees(tx: Transaction, end: ArchivedSession) -> bool:
-    """True when the groups here lead through the end of an archived stretch, or none of its session is here.
+    """True if the groups present pass through the end of an archived range, or none of its session is present.
 
-    What ends somewhere else, or under another key, would hide lines that were cut out.
+    A range that ends elsewhere, or under another key, would hide removed lines.
     """
     spans = tx.group_doubts.sound_spans(end.session)
     if not spans:
@@ -120,7 +120,7 @@ def _agrees(tx: Transaction, end: ArchivedSession) -> bool:
 
 
 def _traced_events(tx: Transaction, name: str) -> Iterator[Event]:
-    """The events of that name that count, found by the traces they leave."""
+    """The effective events with that name, found by their traces."""
     for trace in list(tx.traces.every(name)):
         for line in tx.events.lines(trace.session, trace.seq, trace.seq):
             with suppress(BadLine):
@@ -130,7 +130,7 @@ def _traced_events(tx: Transaction, name: str) -> Iterator[Event]:
 
 
 def _counts(tx: Transaction, event: Event, line: bytes) -> bool:
-    """True when nothing is doubted of an event. Whoever forges one can give it the place of another."""
+    """True if an event is not doubted. A forged one may use another event's place."""
     return tx.unconfirmed.verdict(EventEntry(event, line, "")) is Doubt.NONE
 
 
@@ -139,14 +139,14 @@ def _given_up_lines(tx: Transaction) -> list[AbandonedLines]:
 
 
 def abandoned_lines(lines: MissingLines) -> AbandonedLines:
-    """Missing lines as an event names them that gives them up."""
+    """Missing lines as recorded in the event that gives them up."""
     return AbandonedLines(
         session=lines.session, first=lines.first, last=lines.last, id=lines.id, task=lines.task
     )
 
 
 def missing_for_task(tx: Transaction, task: Task, family: Lineage) -> tuple[MissingLines, ...]:
-    """The missing lines that may be about a task, or about one that it was cut from: lockouts come from there."""
+    """The missing lines that may concern a task or its ancestors, from which lockouts are inherited."""
     own, tasks = [task], {task.id}
     if task.links.parent:
         own += family.ancestors(task)
@@ -159,18 +159,18 @@ def missing_for_task(tx: Transaction, task: Task, family: Lineage) -> tuple[Miss
 
 
 class ExpectedLines:
-    """What the groups that files bring name, as long as it has not come."""
+    """Lines that the groups in files name and that have not arrived."""
 
     def __init__(self, tx: Transaction) -> None:
         self._named: dict[str, tuple[str, int, str]] = {}
-        """By the ids of events: session, number and task."""
+        """Session, number and task by event id."""
         self._known = {one.id for one in tx.missing.every()}
         self._sessions: set[str] = set()
         self._has_repairs = False
-        """True when events came that say of lines that they are not missing."""
+        """Whether events arrived that declare lines as not missing."""
 
     def add_groups(self, groups: Iterable[EventGroup]) -> None:
-        """Takes groups into account that count."""
+        """Adds effective groups."""
         named = self._named
         for group in groups:
             session = group.meta.session
@@ -180,7 +180,7 @@ class ExpectedLines:
                     named[event_id] = (session, seq, task)
 
     def remove_arrived(self, tx: Transaction, events: Iterable[Event]) -> None:
-        """Takes events into account that are here, with effect or without."""
+        """Removes events that are present, effective or not."""
         came: list[str] = []
         named, known = self._named, self._known
         for event in events:
@@ -196,7 +196,7 @@ class ExpectedLines:
     def update_missing(
         self, tx: Transaction, seen: SeenSessions, noted: Instant, sessions: Collection[str] = ()
     ) -> None:
-        """Keeps what is missing now."""
+        """Stores what is missing now."""
         self._sessions.update(sessions)
         left: dict[str, list[MissingLines]] = defaultdict(list)
         for event_id, (session, seq, task) in self._named.items():
@@ -222,7 +222,7 @@ class ExpectedLines:
 
 
 def find_missing(tx: Transaction, seen: SeenSessions, noted: Instant) -> dict[str, list[MissingLines]]:
-    """All that is missing by what is kept, session by session; nothing is believed of what was found before."""
+    """Everything missing according to stored groups, session by session; earlier results are ignored."""
     archived = archived_sessions(tx, are_elsewhere=True)
     search = _MissingSearch(tx, seen, noted, _given_up_lines(tx), archived)
     named: dict[str, dict[str, MissingLines]] = {session: {} for session in (*seen, *archived)}
@@ -246,7 +246,7 @@ def find_missing(tx: Transaction, seen: SeenSessions, noted: Instant) -> dict[st
 
 
 def note_waiting(tx: Transaction, tasks: Collection[str]) -> None:
-    """Notes of which of these tasks an event waits for archived lines."""
+    """Records which of these tasks have an event that waits for archived lines."""
     concerned = archived_tasks(tx).intersection(tasks) if len(tasks) > _MANY else tasks
     if concerned:
         known = {one.session for one in tx.missing.every()}
@@ -255,14 +255,14 @@ def note_waiting(tx: Transaction, tasks: Collection[str]) -> None:
 
 
 def waiting_tasks(tx: Transaction) -> list[str]:
-    """The tasks of which an event waits for archived lines."""
+    """The tasks with an event that waits for archived lines."""
     return sorted(one.task for one in tx.missing.every() if one.session.startswith(WAITING))
 
 
 def _waiting_lines(
     tx: Transaction, tasks: Iterable[str], given: Iterable[AbandonedLines]
 ) -> dict[str, list[MissingLines]]:
-    """For each of these tasks, that lines of it are needed, if they are: in place of a session stands the task."""
+    """For each of these tasks whose archived lines are needed, an entry with the task in place of a session."""
     given_up = {one.session for one in given}
     found: dict[str, list[MissingLines]] = {}
     for task in tasks:
@@ -273,9 +273,9 @@ def _waiting_lines(
 
 
 def _is_waiting(tx: Transaction, task: str) -> bool:
-    """True when an event waits for archived lines, or the archived state is not to be relied on without them.
+    """True if an event waits for archived lines, or the archived state cannot be relied on without them.
 
-    That is so when it rests on a key that is not trusted so far, cannot be read, or disagrees with what is here.
+    That is the case if it depends on a key that is not trusted so far, is unreadable, or contradicts what is present.
     """
     lines = tx.events.of_task(task)
     if any(codec.may_be_kind(line, TaskArchived) for line in lines):
@@ -295,7 +295,7 @@ def _is_waiting(tx: Transaction, task: str) -> bool:
 
 
 def is_contradicted(tx: Transaction, events: Sequence[Event], history: ArchivedHistory) -> bool:
-    """True when the lines that are here give another state than the archived one, and no part of them is archived."""
+    """True if the lines present result in another state than the archived one, and no part of them is archived."""
     told, base = replay(_early_lines(events, history)), history.base
     return (
         told is not None
@@ -311,10 +311,10 @@ def _early_lines(events: Sequence[Event], history: ArchivedHistory) -> list[Even
 def _contradicts_archive(
     tx: Transaction, history: ArchivedHistory, told: Task | None, sessions: Iterable[str]
 ) -> bool:
-    """True when lines give another state than the archived one, and no part of these sessions is archived.
+    """True if lines result in another state than the archived one, and no part of these sessions is archived.
 
-    Some lines of an archived task come with old branches. Then a session that wrote them is here up to a place only, and
-    the archive leads from there to where its groups go on.
+    Old branches bring some lines of an archived task. A session that wrote them is then present only up to a place, and
+    the archive covers the range from there to where its groups continue.
     """
     base = history.base
     if base is None or told == archived_state(base):
@@ -329,7 +329,7 @@ def _contradicts_archive(
 
 
 def archived_tasks(tx: Transaction) -> set[str]:
-    """The tasks that were archived, by events that count or not."""
+    """The archived tasks, by effective and other events."""
     found: set[str] = set()
     for line in codec.lines_of_kind(tx.events.lines(), TaskArchived):
         with suppress(BadLine):
@@ -340,14 +340,14 @@ def archived_tasks(tx: Transaction) -> set[str]:
 
 
 def note_missing(tx: Transaction, seen: SeenSessions, noted: Instant) -> None:
-    """Finds all that is missing anew, and keeps it."""
+    """Searches for everything missing and stores the result."""
     found = find_missing(tx, seen, noted)
     gone = {one.session for one in tx.missing.every()} - found.keys()
     tx.missing.replace(found | {session: [] for session in gone})
 
 
 def sessions_behind(tx: Transaction, seen: SeenSessions) -> set[str]:
-    """The sessions that reach less far than they were seen to."""
+    """The sessions that are shorter than they were seen before."""
     archived = archived_sessions(tx)
     return {
         session
@@ -359,13 +359,13 @@ def sessions_behind(tx: Transaction, seen: SeenSessions) -> set[str]:
 
 
 def is_fault(lines: MissingLines, tasks: Collection[str], own_session: str) -> bool:
-    """False for lines of tasks of which nothing is here: their lines are elsewhere, as on another branch."""
+    """False for lines of tasks that are absent as a whole: they are elsewhere, for example on another branch."""
     is_own = lines.session == own_session or lines.session.startswith(IMPORT)
     return not lines.task or is_own or lines.task in tasks
 
 
 def _kept_ids(tx: Transaction, session: str, first: int = 0, last: int = MAX_SEQ) -> set[str]:
-    """The ids of the kept events that groups of a session name, as far as their numbers lie between these two."""
+    """The ids of stored events named by a session's groups, with numbers in a range."""
     if session.startswith(IMPORT):
         return event_ids(tx, "")
     if session.startswith(ADOPT):
@@ -374,7 +374,7 @@ def _kept_ids(tx: Transaction, session: str, first: int = 0, last: int = MAX_SEQ
 
 
 def event_ids(tx: Transaction, session: str, first: int = 0, last: int = MAX_SEQ) -> set[str]:
-    """The ids of a session's events with these numbers, in whichever version; without a session, of GoT tools' lines."""
+    """The ids of a session's events in a range of numbers, in every version; without a session, of GoT tools' lines."""
     found: set[str] = set()
     for line in tx.events.lines(session, first, last):
         with suppress(BadLine):
@@ -383,7 +383,7 @@ def event_ids(tx: Transaction, session: str, first: int = 0, last: int = MAX_SEQ
 
 
 class _MissingSearch(NamedTuple):
-    """What a session's missing lines are looked for by."""
+    """The data for finding a session's missing lines."""
 
     tx: Transaction
     seen: SeenSessions
@@ -394,7 +394,7 @@ class _MissingSearch(NamedTuple):
     def missing_of(
         self, session: str, lines: Iterable[MissingLines], before: Iterable[MissingLines]
     ) -> list[MissingLines]:
-        """Missing lines and gaps of a session without what was given up, each with the time before which it was written."""
+        """Missing lines and gaps of a session except those given up, each with the time before which it was written."""
         spans = self.tx.group_doubts.sound_spans(session)
         own = [one for one in self.given if one.session == session]
         found = [one for one in lines if not any(up.covers(session, one.first) for up in own)]
@@ -416,7 +416,7 @@ class _MissingSearch(NamedTuple):
         return [one if one.task else _with_latest_time(self.tx, one, times, self.noted) for one in found]
 
     def _is_archived(self, lines: MissingLines) -> bool:
-        """True when an archive has a line, or another group vouches for it. Events of no task are never archived."""
+        """True if an archive has a line, or another group vouches for it. Events without a task are never archived."""
         adopting = self.tx.groups.of_session(adoption_session(lines.session))
         if any(name.id == lines.id for group, _, doubt in adopting if not doubt for name in group.events):
             return True
@@ -430,7 +430,7 @@ _REPAIRS = frozenset({LinesGivenUp, LogArchived})
 
 
 def _is_reached(tx: Transaction, end: ArchivedSession) -> bool:
-    """True when the groups are here by which an archiver vouches for lines that stay."""
+    """True if the groups with which an archiver vouches for remaining lines are present."""
     return any(
         not doubt and group.key == end.key and group.chain_at(end.number) == end.chain
         for group, _, doubt in tx.groups.of_session(end.session, end.number, end.number)
@@ -444,7 +444,7 @@ def _missing_end(end: ArchivedSession) -> MissingLines:
 def _with_latest_time(
     tx: Transaction, lines: MissingLines, before: Iterable[MissingLines], noted: Instant
 ) -> MissingLines:
-    """Missing lines with the time of the next event that counts; where there is none, the time when they were missed."""
+    """Missing lines with the time of the next effective event; without one, the time when they were first missed."""
     until = _next_time(tx, lines)
     if not until:
         earlier = [
@@ -466,7 +466,7 @@ def _next_time(tx: Transaction, lines: MissingLines) -> Instant:
 
 
 def _gaps(known: Iterable[tuple[int, int]], last: int) -> Iterator[tuple[int, int]]:
-    """The stretches of numbers up to the last that nothing names."""
+    """The ranges of numbers up to the last that nothing names."""
     reach = 0
     for first, end in sorted(known):
         if first > reach + 1 and reach < last:
@@ -477,9 +477,9 @@ def _gaps(known: Iterable[tuple[int, int]], last: int) -> Iterator[tuple[int, in
 
 
 def _expected_reach(tx: Transaction, session: str, seq: int, tip: str) -> int:
-    """How far a session must reach: to where it was seen, unless what stood there is kept without effect.
+    """The position a session must reach: where it was last seen, unless that event is stored without effect.
 
-    An event whose group is gone is as good as missing: signed once, it had its effect.
+    An event whose group is gone counts as missing: it was signed and had its effect.
     """
     if tip and tip in tx.held.ids():
         return 0
@@ -501,5 +501,5 @@ def _session_reach(tx: Transaction, session: str, seq: int, tip: str) -> int:
 
 
 def archived_files(tx: Transaction) -> dict[str, ArchivedFile]:
-    """The event files that were taken out of the work tree, by name."""
+    """The event files that were removed from the work tree, by name."""
     return {file.name: file for event in archive_events(tx) for file in event.files}

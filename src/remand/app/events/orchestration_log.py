@@ -1,4 +1,4 @@
-"""The orchestration log: who reviewed, was locked out, took over or was asked, one line each, out of a task's events."""
+"""The orchestration log: reviews, lockouts, takeovers and questions, one line each, from a task's events."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from remand.ledger.store import LogLine
 
 MAX_REASON = 300
 HIDDEN = "�"
-"""What stands for a character that nobody would see."""
+"""Replaces invisible characters."""
 _LOGGED = (
     ReviewRequested,
     ReviewApproved,
@@ -57,17 +57,17 @@ _LOGGED = (
     GateAlerted,
 )
 LOGGED = frozenset(_LOGGED)
-"""The kinds of events that have a line of their own. A task that is done has one for everyone it lets back."""
+"""Events with a line of their own. A task that is done has a line for everyone whose lockout ends."""
 
 
 _SILENT = frozenset({LeaseRenewed, FeedbackFetched, EscalationNotified})
-"""The kinds of events after which every file says what it said before."""
+"""Events that change none of the files."""
 
 
 def is_recorded_in_files(before: Task | None, task: Task, events: Sequence[Event]) -> bool:
-    """True when files tell of what came of these events: the task was sent back, asks the user, or is in the log.
+    """True if the events are recorded in files: the task was sent back, asks the user, or appears in the log.
 
-    `before` is the task before the first of them. Whom it locks out is in the log, and so is who may come back.
+    `before` is the task before the first of them. The log has its new lockouts and those that ended.
     """
     if task.reviews.feedback or task.inbox.escalation is not None:
         return not all(type(event) in _SILENT for event in events)
@@ -82,7 +82,7 @@ def _is_override(event: Event) -> bool:
 
 
 def log_lines(events: Iterable[Event]) -> list[LogLine]:
-    """The lines of one task, from its events in their order."""
+    """The lines of a task from its events in order."""
     lines: list[LogLine] = []
     task: Task | None = None
     for event in events:
@@ -102,7 +102,7 @@ def log_lines(events: Iterable[Event]) -> list[LogLine]:
 
 
 def _event_lines(before: Task, task: Task, event: Event) -> Iterator[str]:
-    """What an event says by itself, with who did it and why."""
+    """An event's own line with its actor and reason."""
     if type(event) not in LOGGED and not _is_override(event):
         return
     found = _event_text(before, task, event)
@@ -113,7 +113,7 @@ def _event_lines(before: Task, task: Task, event: Event) -> Iterator[str]:
 
 
 def _event_text(before: Task, task: Task, event: Event) -> tuple[str, str] | None:
-    """An event in the requirement's words, and the reason for it; None for one that has no line."""
+    """An event in the wording of the requirements with its reason; None if it has no line."""
     label = task.label[0].upper() + task.label[1:]
     match event:
         case TaskReassigned():
@@ -174,7 +174,7 @@ def _review_text(before: Task, event: Event) -> tuple[str, str] | None:
 
 
 def _lockout_lines(before: Task, task: Task, event: Event) -> Iterator[str]:
-    """Who is locked out since the event, and who is not any more."""
+    """Who is locked out since the event, and whose lockout ended."""
     if before.people.lockouts is task.people.lockouts and before.status == task.status:
         return
     were = {lockout.agent: lockout for lockout in before.inheritable_lockouts}
@@ -211,7 +211,7 @@ def _lockout_reason(lockout: Lockout) -> str:
 
 
 def _findings_text(findings: tuple[Finding, ...]) -> str:
-    """The first finding that blocks, and how many more there are."""
+    """The first blocking finding, and the number of others."""
     first = first_blocking(findings)
     if first is None:
         return ""
@@ -221,7 +221,7 @@ def _findings_text(findings: tuple[Finding, ...]) -> str:
 
 
 def _with_actor(event: Event, text: str, why: str) -> str:
-    """The requirement's line with what it lacks behind it: the time zone, who did it, and why."""
+    """The required line, followed by what it lacks: the time zone, the actor and the reason."""
     return f"{text} [UTC, by {event.meta.actor or 'somebody'}{': ' if why else ''}{why}]"
 
 

@@ -1,4 +1,4 @@
-"""Which events count: those that a trusted key covers. The others are kept without effect."""
+"""Decides which events count: those covered by a trusted key. The others are stored without effect."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ _BATCH = 5000
 
 
 class Signer:
-    """Signs what is written here, with the machine's key and for one project."""
+    """Signs what is written here with the machine's key, for one project."""
 
     def __init__(self, keys: Keys, project: str) -> None:
         self._keys = keys
@@ -56,20 +56,20 @@ class Signer:
 
     @property
     def key(self) -> str:
-        """The id of the machine's key, the same for all that is signed in one change."""
+        """The id of the machine's key, constant within one change."""
         if not self._key:
             self._key = self._keys.ensure_key().id
         return self._key
 
     @property
     def project(self) -> str:
-        """The project that the signatures are for."""
+        """The project that the signatures are bound to."""
         return self._trust.project
 
     def sign(
         self, session: str, first: int, before: str, events: Sequence[GroupedEvent], ts: Instant
     ) -> Iterator[EventGroup]:
-        """The groups that cover events which follow one another in a session. One, unless there are very many."""
+        """The groups that cover consecutive events of a session: one, unless there are very many."""
         while events:
             group = EventGroup(
                 ts=ts,
@@ -81,20 +81,20 @@ class Signer:
             )
             signature = format_signature(self._keys.sign(self._trust.signed_content(group.content)))
             signed = replace(group, signature=signature)
-            vars(signed)["after"] = group.after  # the same value: it takes a hash an event
+            vars(signed)["after"] = group.after  # the same value without hashing every event again
             yield signed
             first, before, events = group.last + 1, group.after, events[MAX_GROUP:]
 
 
 class Voucher(NamedTuple):
-    """Groups by which the user vouches for lines of others, and the events that record it."""
+    """Groups with which the user vouches for lines of others, and the events that record it."""
 
     groups: Sequence[EventGroup]
     events: Sequence[Event]
 
 
 class Verifier:
-    """Says of groups whether they count, by one trust."""
+    """Decides which groups count under a given trust."""
 
     def __init__(self, trust: Trust, keys: Keys) -> None:
         self.trust = trust
@@ -102,19 +102,19 @@ class Verifier:
 
     @cached_property
     def trust_text(self) -> str:
-        """The line that tells its trust from any other."""
+        """A line that identifies its trust."""
         return self.trust.text
 
     def with_trust(self, trust: Trust) -> Verifier:
-        """The same by another trust."""
+        """The same with another trust."""
         return Verifier(trust, self._keys)
 
     def doubts(self, groups: Iterable[EventGroup]) -> dict[EventGroup, Doubt]:
-        """Why each group does not count, or that it does.
+        """The doubt about each group, or that there is none.
 
-        A signature covers what ends where its group ends, and what comes before that without a break. So the newest
-        is verified first, and an older one only where no sound one follows. Of a key that has an end, what leads
-        there counts: the configuration names the chain's value at that place, which no other events have.
+        A signature covers everything before its group's end up to a gap. The newest group is therefore verified first,
+        and an older one only if no valid one follows. For a key whose trust ends, everything that leads to the end
+        counts: the configuration names the chain's value there, which no other events have.
         """
         chains: dict[tuple[str, str], list[EventGroup]] = defaultdict(list)
         for group in groups:
@@ -162,7 +162,7 @@ class Verifier:
         return found
 
     def _leading_to_ends(self, groups: Sequence[EventGroup]) -> dict[EventGroup, Doubt]:
-        """Of groups of keys that have an end: those that reach it count, and what comes before them without a break."""
+        """For keys whose trust ends: the groups that reach the end, and everything before them without a gap."""
         found = dict.fromkeys(groups, Doubt.REVOKED)
         ending: dict[ChainPlace, list[EventGroup]] = defaultdict(list)
         for group in groups:
@@ -175,7 +175,7 @@ class Verifier:
         return found
 
     def _sound(self, groups: Iterable[EventGroup]) -> set[EventGroup]:
-        """Those whose own signature is right."""
+        """The groups with a valid signature of their own."""
         claims = {group: claim for group in groups if (claim := self._claim(group)) is not None}
         verified = self._keys.verify(list(claims.values())) if claims else []
         return {group for group, is_right in zip(claims, verified, strict=True) if is_right}
@@ -188,13 +188,13 @@ class Verifier:
 
 
 def trust_end(group: EventGroup, trust: Trust) -> ChainEnd | None:
-    """Where the trust in a group's key ends in its session, if it ends there at all."""
+    """The place in its session where the trust in a group's key ends; None if it does not."""
     key = trust.find_key(group.key)
     return key.end_of_trust(group.session) if key else None
 
 
 def last_counted_number(group: EventGroup, trust: Trust) -> int:
-    """The number of the last event of a group that may count: the group's own, or where the trust in its key ends."""
+    """The number of the last event of a group that may count: its own last one, or where the trust in its key ends."""
     key = trust.find_key(group.key)
     if key is None or key.until is None:
         return group.last
@@ -203,7 +203,7 @@ def last_counted_number(group: EventGroup, trust: Trust) -> int:
 
 
 def _is_unbroken(groups: Sequence[EventGroup]) -> bool:
-    """True when each group of a session and key begins where the one before it ends."""
+    """True if each group of a session and key starts where the previous one ends."""
     reach, value = groups[0].first - 1, groups[0].before
     for group in groups:
         if group.first != reach + 1 or group.before != value:
@@ -213,7 +213,7 @@ def _is_unbroken(groups: Sequence[EventGroup]) -> bool:
 
 
 def _free_places(groups: Iterable[EventGroup], followers: Counter[ChainPlace]) -> Iterator[ChainPlace]:
-    """The places before these groups, as far as no other group that follows there is still to be judged."""
+    """The places before these groups, unless another group that follows there has yet to be judged."""
     for group in groups:
         followers[group.start] -= 1
         if not followers[group.start]:
@@ -223,7 +223,7 @@ def _free_places(groups: Iterable[EventGroup], followers: Counter[ChainPlace]) -
 def _cover(
     place: ChainPlace, ending: Mapping[ChainPlace, list[EventGroup]], found: dict[EventGroup, Doubt]
 ) -> None:
-    """Notes that what ends at a place counts, and what comes before that without a break."""
+    """Marks everything that ends at a place, and everything before it without a gap, as counting."""
     places = [place]
     while places:
         for group in ending.get(places.pop(), ()):
@@ -233,11 +233,11 @@ def _cover(
 
 
 _Coverage = tuple[str, int, str, Doubt, str]
-"""What a kept group says of one event: session, number, task, what is doubted, and the signer."""
+"""A stored group's statement about one event: session, number, task, doubt and signer."""
 
 
 class ReadEvent(NamedTuple):
-    """An event that was read: itself, its line, and the task it belongs to (or none)."""
+    """An event with its line and its task, if it has one."""
 
     event: Event
     line: bytes
@@ -245,9 +245,9 @@ class ReadEvent(NamedTuple):
 
 
 class Subjects:
-    """Tells which task an event that counts belongs to.
+    """Finds the task of an effective event.
 
-    A handoff event of a GoT tool need not name its task: it belongs to the one that the handoff's beginning named.
+    A handoff event of a GoT tool need not name its task: it belongs to the task named at the start of the handoff.
     """
 
     def __init__(self, tx: Transaction) -> None:
@@ -255,20 +255,20 @@ class Subjects:
         self._tasks: dict[str, str] = {}
 
     def learn(self, event: Event) -> str:
-        """The task that an event names itself; remembered, where the event belongs to a handoff of a GoT tool."""
+        """The task that an event names; remembered if the event belongs to a GoT tool's handoff."""
         task = event_task_id(event)
         if task and event.is_legacy and (handoff := getattr(event, "handoff_id", "")):
             self._tasks.setdefault(handoff, task)
         return task
 
     def task_of(self, event: Event) -> str:
-        """The task of an event; empty when it belongs to none that is known."""
+        """The task of an event; empty if it is unknown."""
         task = self.learn(event)
         handoff = "" if task or not event.is_legacy else getattr(event, "handoff_id", "")
         return task or (self._tasks.get(handoff) or self._tx.names.find_task_id(handoff) if handoff else "")
 
     def assign(self, entries: Iterable[EventEntry]) -> list[EventEntry]:
-        """Judged events, those that count with their tasks. A beginning that does not count names no handoff's task."""
+        """Judged events; those that count have their tasks. An ineffective first event does not name its handoff's task."""
         return [
             entry._replace(subject=self.task_of(entry.event))
             if entry.event.is_legacy and not entry.doubt
@@ -278,17 +278,17 @@ class Subjects:
 
 
 class GroupSource(Protocol):
-    """Where groups are found: in their table, or in memory."""
+    """A source of groups: the table, or memory."""
 
     def of_session(self, session: str, first: int = 0, last: int = MAX_SEQ) -> list[SignedGroup]:
-        """A session's groups that name one of these numbers, by their first."""
+        """A session's groups that overlap a range of numbers, in order."""
 
     def imports(self) -> list[SignedGroup]:
-        """Those that name imported lines of GoT tools."""
+        """Groups that name imported lines of GoT tools."""
 
 
 def active_voids(tx: Transaction) -> VoidedEvents:
-    """What is void by the events that count."""
+    """Everything voided by effective events."""
     return VoidedEvents(map(codec.decode_stored_line, tx.events.of_task(VOIDS)))
 
 
@@ -298,7 +298,7 @@ def judge(
     voids: VoidedEvents | None = None,
     groups: GroupSource | None = None,
 ) -> list[EventEntry]:
-    """Events with what is doubted about each, by the groups that the ledger keeps and by what is void."""
+    """Events with the doubt about each, from the stored groups and voids."""
     voids = active_voids(tx) if voids is None else voids
     entries = _judge_archived(tx, judge_authority(tx, judge_signatures(tx, found, groups), groups))
     if not voids:
@@ -312,7 +312,7 @@ def judge(
 def judge_authority(
     tx: Transaction, entries: list[EventEntry], groups: GroupSource | None = None
 ) -> list[EventEntry]:
-    """Doubts events about the log itself that their actors may not write."""
+    """Doubts events about the log itself whose actors may not write them."""
     if not any(type(entry.event) in AUTHORITIES for entry in entries):
         return entries
     trust = parse_trust(tx.unconfirmed.trust)
@@ -325,7 +325,7 @@ def judge_authority(
 
 
 def may_count(event: Event, trust: Trust, groups: GroupSource) -> bool:
-    """True when the actor of an event about the log itself may write it, or it voids what its own key has signed."""
+    """True if an event's actor may write about the log itself, or it voids only what its own key signed."""
     if trust.may_give(event):
         return True
     if not isinstance(event, EventsVoided):
@@ -340,7 +340,7 @@ def may_count(event: Event, trust: Trust, groups: GroupSource) -> bool:
 
 
 def _judge_archived(tx: Transaction, entries: list[EventEntry]) -> list[EventEntry]:
-    """Doubts archived states that rest on events of a key which is not trusted as far as these."""
+    """Doubts archived states that depend on events of a key that is not trusted up to there."""
     if not any(type(entry.event) is TaskArchived for entry in entries):
         return entries
     trust = parse_trust(tx.unconfirmed.trust)
@@ -355,7 +355,7 @@ def _judge_archived(tx: Transaction, entries: list[EventEntry]) -> list[EventEnt
 def judge_signatures(
     tx: Transaction, found: Sequence[ReadEvent], groups: GroupSource | None = None
 ) -> list[EventEntry]:
-    """Events with what is doubted about each by the groups alone."""
+    """Events with the doubt about each from the groups alone."""
     groups = groups or tx.groups
     named: dict[str, _Coverage] = {}
     kept = [group for span in _spans(found) for group in groups.of_session(*span)]
@@ -402,7 +402,7 @@ def _judge_event(found: ReadEvent, coverage: _Coverage | None) -> EventEntry:
 
 
 def _covers(session: str, seq: int, meta: Meta) -> bool:
-    """True when that is the event's own place, or when somebody vouches for it; its id holds its place then."""
+    """True if that is the event's own place, or somebody vouches for it; its id then contains its place."""
     return (session, seq) == (meta.session, meta.seq) or session == adoption_session(meta.session)
 
 
@@ -411,7 +411,7 @@ def _sessions(found: Iterable[ReadEvent]) -> set[str]:
 
 
 def _spans(found: Iterable[ReadEvent]) -> Iterator[tuple[str, int, int]]:
-    """The stretches of numbers that events have, session by session; far apart, they are several."""
+    """The ranges of event numbers by session; distant numbers form several ranges."""
     numbers: dict[str, set[int]] = defaultdict(set)
     for event, _, _ in found:
         if not event.is_legacy:
@@ -428,7 +428,7 @@ def _spans(found: Iterable[ReadEvent]) -> Iterator[tuple[str, int, int]]:
 
 
 def confirm(tx: Transaction, groups: Iterable[EventGroup]) -> list[EventEntry]:
-    """Judges events anew that were kept without effect and that these groups name. Returns those that count now."""
+    """Judges stored ineffective events named by these groups again. Returns those that now count."""
     judged: list[EventEntry] = []
     imported: set[str] = set()
     spans: dict[str, tuple[int, int]] = {}
@@ -451,7 +451,7 @@ def confirm(tx: Transaction, groups: Iterable[EventGroup]) -> list[EventEntry]:
 
 
 def apply_doubts(tx: Transaction, judged: Sequence[EventEntry]) -> None:
-    """Keeps what is doubted of events now. What is written here is stamped after every event that counts."""
+    """Stores the new doubts, and sets the clock after every effective event."""
     tx.unconfirmed.judge(judged)
     latest = max((entry.event.ts for entry in judged if not entry.doubt), default="")
     if latest > tx.head.clock:
@@ -459,7 +459,7 @@ def apply_doubts(tx: Transaction, judged: Sequence[EventEntry]) -> None:
 
 
 def _judge_again(tx: Transaction, withheld: Sequence[UnconfirmedEvent]) -> list[EventEntry]:
-    """Those of the events without effect of which something else is doubted now, or nothing."""
+    """The ineffective events whose doubt has changed or gone."""
     changed: list[EventEntry] = []
     for start in range(0, len(withheld), _BATCH):
         kept = withheld[start : start + _BATCH]
@@ -478,7 +478,7 @@ def _judge_again(tx: Transaction, withheld: Sequence[UnconfirmedEvent]) -> list[
 
 
 def confirmed_events(tx: Transaction, names: Iterable[str] = ()) -> Iterator[Event]:
-    """Every event that has an effect, or needs none; with names, only of those."""
+    """Every event that has an effect or needs no signature; optionally only those with the given names."""
     withheld = {found.event_id for found in tx.unconfirmed.every()}
     found = codec.decode_stored_lines(tx.events.lines(), frozenset(names))
     return (event for event in found if event.meta.id not in withheld)
@@ -487,9 +487,9 @@ def confirmed_events(tx: Transaction, names: Iterable[str] = ()) -> Iterator[Eve
 def store_groups(
     tx: Transaction, lines: Iterable[tuple[EventGroup, bytes]], verifier: Verifier
 ) -> dict[EventGroup, Doubt]:
-    """Verifies and keeps groups. Returns what is doubted of each, and of those kept before that they now cover.
+    """Verifies and stores groups. Returns the doubt about each, and about earlier ones that they now cover.
 
-    What is kept already is not verified again, but for wrong signatures: a group that comes later may cover them.
+    Stored groups are not verified again, except those with an invalid signature, which a later group may cover.
     """
     given = dict(lines)
     known = tx.group_doubts.doubts(given.items())
@@ -517,14 +517,14 @@ def store_groups(
 
 
 def _may_be_covered(group: EventGroup, doubt: Doubt, trust: Trust) -> bool:
-    """True when a group that does not count by itself does where another one follows that counts."""
+    """True if a group that does not count by itself would count before an effective one."""
     return doubt is Doubt.WRONG_SIGNATURE or (
         doubt is Doubt.REVOKED and group.last <= last_counted_number(group, trust)
     )
 
 
 def _groups_leading_to(tx: Transaction, groups: Iterable[EventGroup], trust: Trust) -> Iterator[SignedGroup]:
-    """The kept groups that did not count and that lead, without a break, to groups that count up to their key's end."""
+    """Stored groups that did not count and lead without a gap to groups that count up to their key's end."""
     places = [group.start for group in groups if trust_end(group, trust) is not None]
     while places:
         place = places.pop()
@@ -540,13 +540,13 @@ def _descending_end(group: EventGroup) -> int:
 
 
 def _covered_places(tx: Transaction, session: str, last: int) -> set[ChainPlace]:
-    """The places at or behind an event that groups which are kept and count end or begin at."""
+    """The places from an event on where stored effective groups start or end."""
     kept = [one.group for one in tx.groups.of_session(session, last, last + 1) if not one.doubt]
     return {place for group in kept for place in (group.start, group.end)}
 
 
 class GroupsInMemory:
-    """Groups that were read once, for whoever goes through all of them."""
+    """Groups read once, for callers that use all of them."""
 
     def __init__(self, kept: Iterable[SignedGroup]) -> None:
         self._sessions: dict[str, list[SignedGroup]] = defaultdict(list)
@@ -554,7 +554,7 @@ class GroupsInMemory:
             self._sessions[one.group.session].append(one)
 
     def of_session(self, session: str, first: int = 0, last: int = MAX_SEQ) -> list[SignedGroup]:
-        """A session's groups that name one of these numbers."""
+        """A session's groups that overlap a range of numbers."""
         kept = self._sessions.get(session, [])
         start, end = (
             bisect_left(kept, first - MAX_GROUP, key=_first_number),
@@ -572,14 +572,14 @@ def _first_number(kept: SignedGroup) -> int:
 
 
 class BatchGroups:
-    """The groups of a batch, by which its events are judged: from memory as long as the table has no others there."""
+    """The groups for judging a batch's events: from memory unless the table has others in the range."""
 
     def __init__(self, tx: Transaction, groups: Iterable[SignedGroup]) -> None:
         self._tx = tx
         self._memory = GroupsInMemory(sorted(groups, key=_first_number))
 
     def of_session(self, session: str, first: int = 0, last: int = MAX_SEQ) -> list[SignedGroup]:
-        """A session's groups that name one of these numbers."""
+        """A session's groups that overlap a range of numbers."""
         own = self._memory.of_session(session, first, last)
         is_forked = len({one.group.first for one in own}) < len(own)
         if own and not is_forked and self._tx.group_doubts.count(session, first, last) == len(own):

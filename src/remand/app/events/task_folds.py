@@ -1,4 +1,4 @@
-"""Tasks folded from their events: every table anew, or one task from its signed events."""
+"""Folds tasks from their events: all tables, or one task from its signed events."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ from remand.ledger.traces import TRACED, TRACED_NAMES, Trace, trace_event
 
 
 def task_events(tx: Transaction, task_id: str, names: Collection[str] = ()) -> list[Event]:
-    """A task's events in their order, without answers that were taken back; with names, only those.
+    """A task's events in order, without retracted answers; optionally only those with the given names.
 
-    What stands in place of archived lines comes first, and only where these are not all here and do not contradict it.
+    An archived state comes first, and only if the archived lines are not all present and do not contradict it.
     """
     lines = tx.events.of_task(task_id)
     whole = (AnswerRetracted, TaskArchived)
@@ -47,15 +47,15 @@ def task_events(tx: Transaction, task_id: str, names: Collection[str] = ()) -> l
 
 
 _STEP = 5000
-"""After how many events progress is shown."""
+"""The number of events between two progress reports."""
 _HANDOFF_EVENTS = frozenset({TaskClaimed, HandoffInitiated})
 
 
 class Fold:
-    """Folds events into tasks as they pass by.
+    """Folds events into tasks in one pass.
 
-    One session's events pass in their order. A task that more than one session wrote to, or whose events
-    came out of order, is tangled: it is folded again from its own events, put in order.
+    The events of a session come in order. A task that was written by more than one session, or whose events came out of
+    order, is marked as tangled and folded again from its own events in order.
     """
 
     def __init__(self) -> None:
@@ -72,7 +72,7 @@ class Fold:
         self._unbelieved: set[str] = set()
 
     def add(self, event: Event, task_id: str) -> None:
-        """Takes one event into account."""
+        """Adds one event."""
         meta = event.meta
         session = meta.session
         if session != self._session or meta.seq <= self._seq:
@@ -97,7 +97,7 @@ class Fold:
             self.handoffs.setdefault(event.handoff_id, task_id)  # type: ignore[attr-defined]
 
     def _switch_session(self, session: str, seq: int) -> None:
-        """Another session's events follow, or this one's begin again."""
+        """Starts another session, or this one again."""
         reach, _ = self._reach.get(self._session, (0, ""))
         self._reach[self._session] = (max(self._seq, reach), self._ts)
         reach, self._ts = self._reach.get(session, (0, ""))
@@ -106,11 +106,11 @@ class Fold:
 
     @property
     def archived_tasks(self) -> set[str]:
-        """The archived tasks that have other events here as well, or whose state is not believed."""
+        """Archived tasks that also have other events here, or whose archived state is doubted."""
         return self._archived.keys() & self._tangled | self._unbelieved
 
     def folded_tasks(self, tx: Transaction) -> dict[str, Task]:
-        """The tasks, by id. Archived ones of which lines are elsewhere bring their handoffs and traces."""
+        """The tasks by id. Archived ones whose lines are elsewhere bring their handoffs and traces."""
         for name in self._tangled:
             events = task_events(tx, name)
             self.tasks[name] = replay(events)
@@ -126,14 +126,14 @@ class Fold:
         return {name: task for name, task in self.tasks.items() if task is not None}
 
     def traces(self, traces: Iterable[Trace]) -> list[Trace]:
-        """All traces: those of the events, and those of archived tasks whose own lines are elsewhere."""
+        """All traces: those of events, and those of archived tasks whose lines are elsewhere."""
         found = list(traces)
         known = set(found)
         archived = (Trace(*left) for one in self._archived.values() for left in one.traces)
         return found + [left for left in archived if left not in known]
 
     def finish(self, tx: Transaction) -> None:
-        """Replaces the tables by the outcome. The traces of events are there already: what is archived is found by them."""
+        """Replaces the tables by the result. The traces of events are stored already, as they are needed to find archives."""
         tasks = self.folded_tasks(tx)
         tx.tasks.replace_all(tasks.values(), self.handoffs.items())
         if self._archived:
@@ -142,8 +142,8 @@ class Fold:
 
 
 def rebuild_tables(tx: Transaction, note_progress: Callable[[str], None] = lambda _: None) -> None:
-    """Folds all events but the unconfirmed, and replaces the tables by the outcome."""
-    # What somebody else commits between the events that are read here and the rows that are written would be lost.
+    """Folds all confirmed events and replaces the tables by the result."""
+    # Concurrent commits between reading the events and writing the rows would be lost.
     tx.fence_writers()
     fold = Fold()
     traces: list[Trace | None] = []
@@ -166,7 +166,7 @@ def rebuild_tables(tx: Transaction, note_progress: Callable[[str], None] = lambd
 
 
 def assign_imported(tx: Transaction) -> None:
-    """Finds the tasks of imported lines that name a handoff alone, whichever of the two was read first."""
+    """Finds the tasks of imported lines that name only a handoff, in whichever order they were read."""
 
     def task_of(line: bytes) -> str:
         event = codec.decode_stored_line(line)
@@ -178,7 +178,7 @@ def assign_imported(tx: Transaction) -> None:
 
 @contextmanager
 def without_garbage_collection() -> Iterator[None]:
-    """Keeps the garbage collector out of work that makes many objects and no circles."""
+    """Disables garbage collection during work that creates many objects and no cycles."""
     was_on = gc.isenabled()
     gc.disable()
     try:
@@ -193,22 +193,22 @@ _MAY_BE_COVERED = (Doubt.WRONG_SIGNATURE, Doubt.REVOKED)
 
 
 class SignedEvents(NamedTuple):
-    """A task's events as signed groups name them."""
+    """A task's events as named by signed groups."""
 
     events: list[Event]
     missing: tuple[MissingLines, ...]
-    """The events that are named and are not here, or not as they were signed; and those whose signature is not here."""
+    """Events that are named but absent or altered, and events whose signature is absent."""
 
 
 def signed_voids(tx: Transaction, verifier: Verifier) -> VoidedEvents:
-    """What was made void, by verified signatures."""
+    """Everything voided, by verified signatures."""
     if not tx.groups.of_task(VOIDS):
         return VoidedEvents(())
     return VoidedEvents(_signed_events(tx, VOIDS, verifier, is_verified=True).events)
 
 
 def signed_moves(tx: Transaction, verifier: Verifier) -> list[Event]:
-    """The user's events about moves of the log in their order, by verified signatures."""
+    """The user's events about moves of the log in order, by verified signatures."""
     if not tx.groups.of_task(MOVES):
         return []
     return signed_task_events(tx, MOVES, verifier, signed_voids(tx, verifier), is_verified=True).events
@@ -217,11 +217,11 @@ def signed_moves(tx: Transaction, verifier: Verifier) -> list[Event]:
 def signed_task_events(
     tx: Transaction, task_id: str, verifier: Verifier, voids: VoidedEvents, *, is_verified: bool
 ) -> SignedEvents:
-    """A task's events in their order, found by the groups that name them; each line must have the id it is named by.
+    """A task's events in order, found by the groups that name them; each line must match the id that names it.
 
-    When signatures are to be verified, what the tables say of them does not count. Otherwise a group that the tables
-    call sound is taken for that. What is void, by verified signatures, has no effect, and what was given up or is held
-    back is not missing.
+    With `is_verified`, signatures are verified and the tables are not relied on; otherwise the tables' judgement of a
+    group is accepted. Voided events (by verified signatures) have no effect, and lines given up or held back are not
+    missing.
     """
     events, missing = _signed_events(tx, task_id, verifier, is_verified=is_verified)
     missing = tuple(one for one in missing if one.id not in voids.ids)
@@ -244,7 +244,7 @@ def signed_task_events(
 
 
 def _signed_events(tx: Transaction, task_id: str, verifier: Verifier, *, is_verified: bool) -> SignedEvents:
-    """What signed groups name of a task, in no order; void or not, given up or not."""
+    """What signed groups name of a task, unordered, including void and given-up events."""
     groups = _sound_groups(tx, task_id, verifier, is_verified=is_verified)
     named = _named_events(groups, task_id, verifier.trust)
     events: dict[str, Event] = {}
@@ -280,34 +280,34 @@ def _signed_events(tx: Transaction, task_id: str, verifier: Verifier, *, is_veri
 
 
 def _may_count(tx: Transaction, event: Event, verifier: Verifier) -> bool:
-    """True unless an event about the log itself is not its actor's to write, by signatures that are verified."""
+    """True unless an event about the log itself was written by an actor who may not, by verified signatures."""
     if verifier.trust.may_give(event):
         return True
     return isinstance(event, EventsVoided) and may_count(event, verifier.trust, _SoundGroups(tx, verifier))
 
 
 class _SoundGroups:
-    """The groups of sessions, those alone whose signatures are verified."""
+    """The groups of sessions with verified signatures."""
 
     def __init__(self, tx: Transaction, verifier: Verifier) -> None:
         self._tx = tx
         self._verifier = verifier
 
     def of_session(self, session: str, first: int = 0, last: int = MAX_SEQ) -> list[SignedGroup]:
-        """A session's groups that name one of these numbers."""
+        """A session's groups that overlap a range of numbers."""
         kept = self._tx.groups.of_session(session, first, last)
         sound = _sound_subset(self._tx, [one.group for one in kept], self._verifier)
         return [one._replace(doubt=Doubt.NONE) for one in kept if one.group in sound]
 
     def imports(self) -> list[SignedGroup]:
-        """None: whoever asks here asks about sessions."""
+        """None: this source is only asked about sessions."""
         return []
 
 
 def _named_events(
     groups: Iterable[EventGroup], task_id: str, trust: Trust
 ) -> dict[tuple[str, str], MissingLines]:
-    """Where groups name events of a task, by the events' session and id; imported lines have no session."""
+    """Where groups name events of a task, by session and event id; imported lines have no session."""
     found: dict[tuple[str, str], MissingLines] = {}
     for group in groups:
         session = "" if group.session.startswith(IMPORT) else group.session.removeprefix(ADOPT)
@@ -326,7 +326,7 @@ def _event_key(event: Event) -> tuple[str, str]:
 
 
 def _find_event(tx: Transaction, session: str, named: MissingLines) -> Event | None:
-    """An event that is kept in its session, whatever task its row names."""
+    """A stored event of its session, whichever task its row names."""
     if not session:
         return None
     is_adopted = named.session != session
@@ -340,7 +340,7 @@ def _signed_given_up(tx: Transaction, verifier: Verifier) -> list[AbandonedLines
 
 
 def _is_signed(tx: Transaction, event: Event, verifier: Verifier) -> bool:
-    """True when a sound group names an event of no task, and its line is as it was signed."""
+    """True if a valid group names an event without a task, and its line is as signed."""
     meta = event.meta
     kept = [
         *tx.groups.of_session(meta.session, meta.seq, meta.seq),
@@ -356,7 +356,7 @@ def _is_signed(tx: Transaction, event: Event, verifier: Verifier) -> bool:
 def _sound_groups(
     tx: Transaction, task_id: str, verifier: Verifier, *, is_verified: bool
 ) -> list[EventGroup]:
-    """The groups that name events of a task and that count."""
+    """The effective groups that name events of a task."""
     kept = tx.groups.of_task(task_id)
     unsure = [one.group for one in kept if is_verified or one.doubt]
     sound = _sound_subset(tx, unsure, verifier) if unsure else set()
@@ -364,7 +364,7 @@ def _sound_groups(
 
 
 def _read_event(line: bytes) -> Event | None:
-    """The event of a line; None when its id is not the hash of its content."""
+    """The event of a line; None if its id is not the hash of its content."""
     try:
         event = codec.decode_stored_line(line, codec.line_kind(line))
     except BadLine:
@@ -373,7 +373,7 @@ def _read_event(line: bytes) -> Event | None:
 
 
 def _sound_subset(tx: Transaction, groups: list[EventGroup], verifier: Verifier) -> set[EventGroup]:
-    """Those that count by their own signature, or by what follows in their session."""
+    """The groups that count by their own signature, or by what follows in their session."""
     doubts = verifier.doubts(groups)
     for session in {group.session for group, doubt in doubts.items() if doubt in _MAY_BE_COVERED}:
         later = verifier.doubts(one.group for one in tx.groups.of_session(session))
@@ -382,24 +382,24 @@ def _sound_subset(tx: Transaction, groups: list[EventGroup], verifier: Verifier)
 
 
 class SignedTasks:
-    """What this process knows of tasks from their signed events, so that each is folded anew only once."""
+    """Remembers which tasks this process has folded from signed events, so that each is folded only once."""
 
     def __init__(self) -> None:
         self._known: dict[str, tuple[Task, bool]] = {}
 
     def is_known(self, task: Task, *, is_verified: bool) -> bool:
-        """True when a task was folded here from its events, and these were verified as far as is asked for."""
+        """True if a task was folded here from its events, verified as required."""
         known = self._known.get(task.id)
         return known is not None and known[1] >= is_verified and (known[0] is task or known[0] == task)
 
     def note(self, task: Task, *, is_verified: bool) -> None:
-        """Remembers a task that was folded from all its events."""
+        """Records a task that was folded from all its events."""
         if len(self._known) >= _MOST_KNOWN:
             self._known.clear()
         self._known[task.id] = (task, is_verified)
 
     def follow(self, before: Task | None, after: Task) -> None:
-        """Remembers what events that were decided here made of a task, if that was known or is new."""
+        """Records a task's next state after events decided here, if its previous state was known or it is new."""
         if before is None:
             self.note(after, is_verified=True)
         elif (known := self._known.get(before.id)) is not None and (known[0] is before or known[0] == before):
@@ -407,7 +407,7 @@ class SignedTasks:
 
 
 class TaskSource:
-    """Gives the tasks that decisions rest on, in one transaction."""
+    """The tasks that decisions in one transaction depend on."""
 
     def __init__(self, tx: Transaction, signed: SignedTasks, verifier: Verifier) -> None:
         self._tx = tx
@@ -415,13 +415,13 @@ class TaskSource:
         self._verifier = verifier
         self._missing: dict[str, tuple[MissingLines, ...]] = {}
         self._changed: set[str] = set()
-        """The tasks that this transaction itself has changed: the signature of that is made at its end."""
+        """The tasks changed in this transaction, which is signed at its end."""
         self._voids: VoidedEvents | None = None
 
     def get(self, task_id: str, *, is_verified: bool = False) -> Task | None:
-        """A task as its signed events make it. A row that differs is put right, and that is noted.
+        """A task as it follows from its signed events. A row that differs is corrected, and that is recorded.
 
-        Signatures are verified again unless the task was only added: then no event could take back another one.
+        Signatures are verified again unless the task was only added, as then no event could retract another.
         """
         found = self._tx.tasks.get(task_id) if task_id else None
         is_known = found is not None and self._signed.is_known(found, is_verified=is_verified)
@@ -448,21 +448,21 @@ class TaskSource:
         return signed_task_events(self._tx, task_id, self._verifier, self._voids, is_verified=is_verified)
 
     def expect_task(self, task_id: str) -> None:
-        """Has nothing looked up for an id that was just made at random: no event names it."""
+        """Skips the lookup for a new random id: no event names it."""
         self._changed.add(task_id)
 
     def follow(self, before: Task | None, after: Task) -> None:
-        """Takes into account what events that were decided in this transaction made of a task."""
+        """Applies the events decided in this transaction to a task."""
         self._changed.add(after.id)
         self._signed.follow(before, after)
 
     @property
     def has_missing_events(self) -> bool:
-        """True when events are missing of any task that was looked at."""
+        """True if events of any requested task are missing."""
         return bool(self._missing)
 
     def missing_events(self, task_id: str) -> tuple[MissingLines, ...]:
-        """The events of a task that signed groups name and that are not here."""
+        """A task's events that signed groups name and that are absent."""
         return self._missing.get(task_id, ())
 
     def _correct_row(self, task_id: str, task: Task | None) -> None:

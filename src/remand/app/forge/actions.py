@@ -1,4 +1,4 @@
-"""Actions on the forge that the policy wants: how each is detected and done, exactly once, whatever fails."""
+"""The actions on the forge that the policy enables: how each is detected and carried out exactly once."""
 
 from __future__ import annotations
 
@@ -33,35 +33,35 @@ from remand.domain.task import Status, Task
 
 MAX_TITLE = 200
 _NUMBER = re.compile(r"[#!](?=\d)")
-"""How forges refer to an issue, or say that something closes it."""
+"""The marks with which forges refer to issues or close them."""
 
 
 class FinalFault(ForgeFault):
-    """The action cannot be done, and trying again would change nothing."""
+    """The action is impossible, and retrying would not help."""
 
     def __init__(self, message: str) -> None:
         super().__init__(ForgeFaultKind.REFUSED, message)
 
 
 class ActionResult(NamedTuple):
-    """What an action led to."""
+    """The result of an action."""
 
     pr: int = 0
     url: str = ""
 
 
 class ForgeActionHandler(Protocol):
-    """Detects and does one kind of action, about a commit or, where that is empty, an issue. Both raise `ForgeFault`."""
+    """Detects and carries out one kind of action for a commit, or for an issue if that is empty. Both raise `ForgeFault`."""
 
     def find_result(self, task: Task, about: str) -> ActionResult | None:
-        """The result when the action has happened, whoever did it; None when it has not."""
+        """The result if the action has already happened, whoever did it; otherwise None."""
 
     def do(self, task: Task, about: str) -> ActionResult:
-        """Does it, right after `find_result` found nothing."""
+        """Carries it out, right after `find_result` found nothing."""
 
 
 class PushAction:
-    """The submitted commit goes to the task's branch: a new one, one that is ours, or one that it only adds to."""
+    """Pushes the submitted commit to the task's branch: a new one, one of ours, or one that it fast-forwards."""
 
     def __init__(self, remote: Remote) -> None:
         self._remote = remote
@@ -89,7 +89,7 @@ class PushAction:
 
 
 class OpenAction:
-    """A draft pull request of the task's branch, or the one that somebody has opened."""
+    """Opens a draft pull request for the task's branch, or adopts an existing one."""
 
     def __init__(self, pulls: Pulls, base: str) -> None:
         self._pulls, self._base = pulls, base
@@ -105,13 +105,13 @@ class OpenAction:
 
 
 class RequestReviewAction:
-    """The pull request is made ready, and reviewers are asked. To ask an account twice has no effect."""
+    """Marks the pull request as ready and requests reviewers. Requesting an account twice has no effect."""
 
     def __init__(self, forge: Forge, team: Team, kind: str) -> None:
         self._forge, self._team, self._kind = forge, team, kind
 
     def find_result(self, task: Task, about: str) -> ActionResult | None:  # noqa: ARG002 - as every handler
-        """Always None: a forge does not say who was asked about which commit. A missing pull request is a fault."""
+        """Always None: a forge does not say for which commit a review was requested. A missing pull request is a fault."""
         if task.pr not in self._forge.change_marks([task.pr]):
             raise ForgeFault(ForgeFaultKind.MISSING, f"The forge does not show pull request #{task.pr}.")
         return None
@@ -123,13 +123,13 @@ class RequestReviewAction:
 
 
 class MergeAction:
-    """The approved commit is merged, while it is the head and no member requests changes of it."""
+    """Merges the approved commit while it is the head and no member requests changes."""
 
     def __init__(self, forge: Forge, find_member: Callable[[Account | None], Actor | None]) -> None:
         self._forge, self._find_member = forge, find_member
 
     def find_result(self, task: Task, about: str) -> ActionResult | None:
-        """The result when it is merged at that commit; raises when it cannot be."""
+        """The result if it is merged at that commit; raises if it cannot be merged."""
         pull = self._forge.pull_request(task.pr)
         if pull.state is PullState.MERGED and pull.head == about:
             return ActionResult(pull.number, pull.url)
@@ -142,7 +142,7 @@ class MergeAction:
             raise ForgeFault(
                 ForgeFaultKind.REFUSED, f"Pull request #{pull.number} was closed without a merge."
             )
-        # A member's last review of this very commit counts, however late it came.
+        # A member's last review of this commit counts, however late.
         for review in standing_objections(pull):
             actor = self._find_member(review.author)
             if actor is not None:
@@ -153,7 +153,7 @@ class MergeAction:
         return None
 
     def do(self, task: Task, about: str) -> ActionResult:
-        """Merges if the forge finds the commit at the head, and looks whether it is merged."""
+        """Merges if the commit is the forge's head, and checks that it is merged."""
         self._forge.mark_ready(task.pr)
         self._forge.merge(task.pr, about)
         found = self.find_result(task, about)
@@ -165,7 +165,7 @@ class MergeAction:
 
 
 class CloseAction:
-    """The issue that the task was made from is closed."""
+    """Closes the issue from which the task was created."""
 
     def __init__(self, issues: Issues) -> None:
         self._issues = issues
@@ -175,7 +175,7 @@ class CloseAction:
         return None if issue.is_open else ActionResult(url=issue.url)
 
     def do(self, task: Task, about: str) -> ActionResult:
-        """Closes the issue with a comment, and looks whether it is closed."""
+        """Closes the issue with a comment, and checks that it is closed."""
         is_done = task.status == Status.DONE
         self._issues.close_issue(task.forge.issue, issue_closing_text(task), is_done=is_done)
         found = self.find_result(task, about)
@@ -188,7 +188,7 @@ class CloseAction:
 
 
 def reviewer_accounts(task: Task, team: Team, kind: str) -> list[str]:
-    """The accounts to ask: of members whose review was requested here; else of leads and testers; else of the user."""
+    """The accounts to request: those of requested members; else of leads and testers; else the user's."""
     able = [
         member
         for member in team.members
@@ -199,20 +199,20 @@ def reviewer_accounts(task: Task, team: Team, kind: str) -> list[str]:
     accounts: list[str] = []
     for member in named or others or able:
         own = [name.removeprefix(f"{kind}:") for name in member.accounts if name.startswith(f"{kind}:")]
-        # By its login where one is listed, else by its id.
+        # By login if one is listed, else by id.
         accounts += [name for name in own if not name.isdecimal()][:1] or own[:1]
     return accounts
 
 
 def pull_request_title(task: Task) -> str:
-    """The task's title as a pull request's: one line, without links and numbers by which forges close issues."""
+    """The task's title for a pull request: one line, without links and references that would close issues."""
     words = " ".join(sanitise(task.title).text.split())
     plain = _NUMBER.sub("", words)[:MAX_TITLE].strip()
     return plain or task.id
 
 
 def pull_request_text(task: Task, about: str) -> str:
-    """The description of a pull request. Nothing in it is written by the agent, or the issue's author."""
+    """The description of a pull request. It contains no text by the agent or the issue's author."""
     who = task.submission.agent if task.submission else "somebody"
     rows = [f"{REMAND_MARK}: {task.id}.", f"Handed in by {who} at {about}, and awaits review."]
     if task.forge.issue:
@@ -229,14 +229,14 @@ def issue_closing_text(task: Task) -> str:
 
 
 MAX_TASKS = 50
-"""How many tasks get their actions in one round."""
+"""The most tasks handled in one round."""
 PAUSE = 30.0
-"""Seconds without an attempt after the forge failed as a whole; doubled each time in a row."""
+"""Seconds to pause after the forge as a whole failed; doubled after each consecutive failure."""
 MAX_PAUSE = 300.0
 ACTION_FAULT, ACTION_PAUSED_UNTIL, ACTION_FAULT_COUNT = "acting trouble", "acting until", "acting in a row"
-"""The keys under which a pause is noted: why, until when, and how often in a row."""
+"""The keys for the state of a pause: its reason, its end, and the number of consecutive failures."""
 _FORGE_FAULTS = (ForgeFaultKind.LIMITED, ForgeFaultKind.UNREACHABLE, ForgeFaultKind.DENIED)
-"""Faults of the forge as a whole, when they come up already while looking for a result."""
+"""Faults of the forge as a whole if they occur while looking for a result."""
 
 
 class DoneAction(Record, kw_only=True, omit_defaults=False):
@@ -245,34 +245,34 @@ class DoneAction(Record, kw_only=True, omit_defaults=False):
     task_id: str
     act: str
     about: str = ""
-    """The commit; empty when it is about an issue."""
+    """The commit; empty for an action on an issue."""
     pr: int = 0
     url: str = ""
     text: str = ""
     is_found: bool = False
-    """It had happened already."""
+    """Whether it had already happened."""
 
 
 class ActionReport(Record, kw_only=True, omit_defaults=False):
-    """What came of a round of actions."""
+    """The result of a round of actions."""
 
     done: tuple[DoneAction, ...] = ()
     waits: tuple[ForgeWait, ...] = ()
-    """The tasks with an action that failed, and what they wait for."""
+    """Tasks with a failed action, and what they wait for."""
     trouble: str = ""
-    """Why the forge as a whole failed; empty when it did not."""
+    """Why the forge as a whole failed; empty if it did not."""
     until: Instant = ""
-    """When it is tried again."""
+    """The time of the next attempt."""
 
 
 ForgeOpener = Callable[[], AbstractContextManager[dict[ForgeAction, ForgeActionHandler]]]
-"""Opens the forge, and closes it afterwards."""
+"""Opens the forge as a context."""
 ExclusiveLock = Callable[[], AbstractContextManager[bool]]
-"""Keeps other processes from acting at the same time; False when another one does."""
+"""Prevents concurrent actions by other processes; False if another one holds the lock."""
 
 
 class ForgeActions:
-    """Does everything that is due on the forge, and finishes what a killed process left undecided."""
+    """Carries out all due actions on the forge, and completes those that a killed process left open."""
 
     def __init__(
         self,
@@ -289,9 +289,9 @@ class ForgeActions:
         self._open_forge, self._lock = open_forge, lock
 
     def tick(self, *, is_again: bool = False) -> ActionReport:
-        """Does what is due, each thing once. When nothing is due, the forge is not opened.
+        """Carries out each due action once. If none is due, the forge is not opened.
 
-        `is_again` also tries what waits for its next attempt, or was given up.
+        `is_again` also retries actions that wait for their next attempt or were given up.
         """
         now = self._ledger.clock.now()
         with self._ledger.store.read() as view:
@@ -322,7 +322,7 @@ class ForgeActions:
         return planned.until <= now if planned is not None else due_action(task, self._actions) is not None
 
     def _do_all(self, round_: _ActionRound, task_ids: Sequence[str]) -> ForgeFault | None:
-        """Runs a round; gives the fault that ended it when the forge failed as a whole, after which it pauses."""
+        """Runs a round; returns the fault if the forge as a whole failed, which causes a pause."""
         try:
             with self._open_forge() as handlers:
                 round_.do_for_tasks(task_ids, handlers)
@@ -341,7 +341,7 @@ class ForgeActions:
 
 
 class _ActionRound:
-    """One round over the tasks, and its results so far."""
+    """One round over the tasks with its results so far."""
 
     def __init__(self, ledger: Ledger, actions: Sequence[ForgeAction], base: str, *, is_again: bool) -> None:
         self._ledger, self._actions, self._base = ledger, actions, base
@@ -352,9 +352,7 @@ class _ActionRound:
         self.waits: list[ForgeWait] = []
 
     def do_for_tasks(self, task_ids: Sequence[str], handlers: dict[ForgeAction, ForgeActionHandler]) -> None:
-        """Does what is due for each task. Whether the forge failed, or one action, the next task shows: if that works,
-        it was the action.
-        """
+        """Carries out the due actions of each task. The next task shows whether the forge or only one action failed."""
         failed: tuple[str, ForgeFault] | None = None
         for number, task_id in enumerate(task_ids, 1):
             self._ledger.store.note_progress(
@@ -377,7 +375,7 @@ class _ActionRound:
             raise failed[1]
 
     def _do_for_task(self, task_id: str, handlers: dict[ForgeAction, ForgeActionHandler]) -> None:
-        """Does what is due for a task, one action after the other, until one fails. Raises when the forge may have."""
+        """Carries out a task's due actions in order until one fails. Raises if the forge may be the cause."""
         for _ in range(2 * len(ForgeAction)):
             task = self._task(task_id)
             if task is None:
@@ -404,7 +402,7 @@ class _ActionRound:
     def _complete_action(
         self, task: Task, action: ForgeAction, about: str, handler: ForgeActionHandler
     ) -> bool:
-        """Plans an action, does it unless it has happened, and records it; False when it failed, or may not be done."""
+        """Plans an action, carries it out unless it has happened, and records it; False if it failed or is not permitted."""
         is_planned = task.forge.intent is not None
         plan = c.PlanForgeAction(
             task_id=task.id, act=action, about=about, base=self._base, is_again=self._is_again
@@ -427,7 +425,7 @@ class _ActionRound:
             return self._fail(task, action, about, fault)
 
     def _find_result(self, handler: ForgeActionHandler, task: Task, about: str) -> ActionResult | None:
-        """Looks whether an action has happened. When the forge does not say, the fault is the forge's, not the action's."""
+        """Checks whether an action has happened. If the forge does not say, the fault is the forge's."""
         try:
             found = handler.find_result(task, about)
         except ForgeFault as fault:
@@ -487,7 +485,7 @@ class _ActionRound:
 def waits_of_tasks(
     ledger: Ledger, settings: SettingsSource, marks: PollMarks, task_ids: Iterable[str]
 ) -> dict[str, str]:
-    """What tasks wait for on the forge, by the last poll and the last actions: those that wait for something."""
+    """What tasks wait for on the forge, from the last poll and the last actions."""
     if not settings.settings().forge.kind:
         return {}
     policy = settings.rules().policy

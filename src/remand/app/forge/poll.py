@@ -1,4 +1,4 @@
-"""One poll of the forge: what changed is read and imported, and what the configuration allows is reported there."""
+"""One poll of the forge: changes are read and imported, and statuses are posted as configured."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _STATES = {
 
 
 class ForgeReporter:
-    """Posts a task's status, its rejections and which reviews do not count to the forge, each once."""
+    """Posts a task's status, its rejections and uncounted reviews to the forge, each once."""
 
     def __init__(
         self,
@@ -109,7 +109,7 @@ class ForgeReporter:
             yield from self._post_once(key, COMMENT, partial(self._forge.comment, task.pr, text))
 
     def _post_once(self, key: str, value: str, post: Callable[[], object]) -> Iterable[str]:
-        """Posts something once. What the forge refuses is not tried again; any other fault is raised."""
+        """Posts something once. A refusal by the forge is not retried; other faults are raised."""
         if self._marks.get(key) == value:
             return ()
         refused: tuple[str, ...] = ()
@@ -132,10 +132,10 @@ def _finding_text(finding: Finding) -> str:
 
 
 CLOSED_MARK = "closed"
-"""The mark of a closed pull request whose task is done: it is not polled any more."""
+"""Marks a closed pull request of a finished task, which is no longer polled."""
 FORGE_PREFIX = "the forge: "
 FAULT_KEY = "trouble"
-"""The key under which the fault of the last poll is noted."""
+"""The key for the fault of the last poll."""
 
 
 class ForgeWait(Record, kw_only=True):
@@ -146,7 +146,7 @@ class ForgeWait(Record, kw_only=True):
 
 
 class PollResult(Record, kw_only=True, omit_defaults=False):
-    """What came of a poll."""
+    """The result of a poll."""
 
     polled: int = 0
     """How many pull requests were polled."""
@@ -160,21 +160,21 @@ class PollResult(Record, kw_only=True, omit_defaults=False):
     retractions: int = 0
     """Rejections that their reviewers dismissed on the forge."""
     comments: int = 0
-    """Reviewers' comments that were added to rejections."""
+    """Reviewers' comments added to rejections."""
     noted: int = 0
     ignored: int = 0
     commands: int = 0
     not_counted: tuple[UncountedReview, ...] = ()
-    """Reviews that were read for the first time and do not count."""
+    """New reviews that do not count."""
     waits: tuple[ForgeWait, ...] = ()
     trouble: str = ""
-    """Why the poll failed; empty when it did not."""
+    """Why the poll failed; empty if it did not."""
     until: Instant = ""
-    """When the forge may be asked again."""
+    """When the forge may be polled again."""
 
 
 class Poller:
-    """Polls the forge for the pull requests of all tasks that are not over."""
+    """Polls the forge for the pull requests of all open tasks."""
 
     def __init__(
         self,
@@ -188,9 +188,9 @@ class Poller:
         self._import_pull, self._report = import_pull, report
 
     def poll(self, only: Collection[int] = ()) -> PollResult:
-        """Polls once; with numbers only those pull requests are imported.
+        """Polls once; with numbers, only those pull requests are imported.
 
-        The change marks are read of all of them even then: it costs the same, and a mark may depend on which are asked.
+        The change marks of all are read even then: it costs the same, and a mark may depend on which are requested.
         """
         before = self._forge.usage
         every = watched_tasks(self._ledger, self._marks)
@@ -208,7 +208,7 @@ class Poller:
             stopped = f"{FORGE_PREFIX}{fault}"
         if tasks:
             self._marks.put(FAULT_KEY, stopped)
-        # A task waits for the forge to answer, or for what was found when its pull request was last read.
+        # A task waits for an answer of the forge, or for what its pull request showed when it was last read.
         texts = {
             task.id: self._marks.get(_wait_key(task.id)) if task.id in poll.done else stopped
             for task in tasks
@@ -227,7 +227,7 @@ class Poller:
         )
 
     def _poll_task(self, task: Task, mark: str | None, poll: _Poll) -> None:
-        """Imports one pull request if it has changed. A fault that may be its own does not stop the poll."""
+        """Imports one pull request if it has changed. A fault that may be specific to it does not stop the poll."""
         try:
             if mark is None:
                 self._marks.put(_pull_key(task), "")
@@ -235,7 +235,7 @@ class Poller:
             elif self._marks.get(_pull_key(task)) != _pull_mark(task, mark):
                 self._import_changed(task, mark, poll)
             else:
-                # Nothing has changed since what it waits for was noted; only a fault does not last.
+                # Nothing has changed since its wait was recorded; only a fault is temporary.
                 last = self._marks.get(_wait_key(task.id))
                 kept = "" if last.startswith(FORGE_PREFIX) else last
                 self._note_wait(task, self._report_status(task, None) or kept)
@@ -252,7 +252,7 @@ class Poller:
         poll.done.add(task.id)
 
     def _import_changed(self, task: Task, mark: str, poll: _Poll) -> None:
-        """Imports a pull request. Only when all of it was settled it is left alone until something changes."""
+        """Imports a pull request. It is skipped until its next change only if everything in it was settled."""
         pull = self._forge.pull_request(task.pr)
         imported = self._import_pull(task, pull)
         poll.read += 1
@@ -295,7 +295,7 @@ def watched_tasks(ledger: Ledger, marks: PollMarks) -> list[Task]:
 
 
 def failed_poll(ledger: Ledger, marks: PollMarks, fault: ForgeFault) -> PollResult:
-    """The result of a poll when the forge cannot be opened."""
+    """The result of a poll if the forge cannot be opened."""
     tasks = watched_tasks(ledger, marks)
     text = f"{FORGE_PREFIX}{fault}"
     marks.put(FAULT_KEY, text)
@@ -304,7 +304,7 @@ def failed_poll(ledger: Ledger, marks: PollMarks, fault: ForgeFault) -> PollResu
 
 
 def forge_wait(marks: PollMarks, task_id: str) -> str:
-    """What a task with an open pull request waits for on the forge, by the last poll; empty when for nothing."""
+    """What a task with an open pull request waits for on the forge, from the last poll; empty if nothing."""
     return marks.get(FAULT_KEY) or marks.get(_wait_key(task_id))
 
 

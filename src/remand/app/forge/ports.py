@@ -1,4 +1,4 @@
-"""What the use cases need of a forge: pull requests, issues, permissions and a remote; and how a request fails."""
+"""The ports of a forge: pull requests, issues, permissions and a remote, and the kinds of faults."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ class OpenPull(Record, kw_only=True):
 
     number: int
     head: str
-    """The commit at its tip."""
+    """The commit at its head."""
     url: str = ""
     is_draft: bool = False
 
 
 class ForgeIssue(Record, kw_only=True):
-    """An issue as its author wrote it."""
+    """An issue as written by its author."""
 
     number: int
     title: str
     text: str = ""
     author: Account | None = None
-    """None when the account is gone."""
+    """None if the account was deleted."""
     labels: tuple[str, ...] = ()
     opened_at: Instant = ""
     is_open: bool = True
@@ -51,38 +51,38 @@ class ForgeFaultKind(StrEnum):
     LIMITED = "limited"
     """A rate limit."""
     UNREACHABLE = "unreachable"
-    """No answer, a timeout, or an error of its own."""
+    """No response, a timeout, or a server error."""
     DENIED = "denied"
     """The token is missing, invalid or lacks a right."""
     MISSING = "missing"
-    """It does not exist, or this token may not see it."""
+    """It does not exist, or is not visible with this token."""
     GARBLED = "garbled"
-    """The answer could not be read."""
+    """The response could not be parsed."""
     REFUSED = "refused"
-    """The forge understood, and will not do it."""
+    """The forge refuses the request."""
 
 
 class ForgeFault(RemandError):  # noqa: N818 - the fault is the forge's
-    """A request to a forge failed. Nothing is lost: the next poll asks again."""
+    """A request to a forge failed. Nothing is lost: the next poll retries."""
 
     def __init__(self, kind: ForgeFaultKind, message: str, until: Instant = "") -> None:
         super().__init__(message)
         self.kind = kind
         self.until = until
-        """When the forge may be asked again; empty when it did not say."""
+        """When the forge may be called again; empty if unknown."""
 
 
 class Usage(NamedTuple):
-    """The requests to the forge since it was opened."""
+    """The requests since the forge was opened."""
 
     requests: int = 0
     not_modified: int = 0
     points: int = 0
-    """Of the primary rate limit, as far as the forge says."""
+    """Points of the primary rate limit, if the forge reports them."""
 
 
 class CachedAnswer(Record, kw_only=True):
-    """An answer with its ETag, kept so that the next request can be conditional."""
+    """A response with its ETag, kept for conditional requests."""
 
     etag: str
     body: str
@@ -90,111 +90,111 @@ class CachedAnswer(Record, kw_only=True):
 
 
 class AnswerCache(Protocol):
-    """Answers kept between calls, out of agents' reach."""
+    """Responses kept between calls, inaccessible to agents."""
 
     def get(self, address: str) -> CachedAnswer | None:
-        """The last answer of an address."""
+        """The last response for an address."""
 
     def put(self, address: str, answer: CachedAnswer) -> None: ...
 
 
 class PollMarks(Protocol):
-    """Short notes that a poll leaves for the next one, out of agents' reach."""
+    """Short notes from one poll to the next, inaccessible to agents."""
 
     def get(self, key: str) -> str:
-        """Empty when nothing was noted."""
+        """Empty if there is none."""
 
     def put(self, key: str, value: str) -> None: ...
 
 
 class PullReader(Protocol):
-    """Pull requests and what people wrote there, as a poll reads them."""
+    """Reads pull requests with their reviews and comments."""
 
     @property
     def usage(self) -> Usage:
         """The requests since the forge was opened."""
 
     def change_marks(self, numbers: Sequence[int]) -> dict[int, str]:
-        """A text for each pull request that changes whenever the pull request may have; those not there are left out."""
+        """A text per pull request that changes whenever it may have changed; missing ones are omitted."""
 
     def pull_request(self, number: int) -> PullRequest:
-        """A pull request, whole: every page of it, or a fault."""
+        """A complete pull request, all pages of it, or a fault."""
 
 
 class Permissions(Protocol):
-    """Who may do what in the repository."""
+    """The permissions of accounts in the repository."""
 
     def may_write(self, account: Account) -> bool:
-        """True when the account may write to the repository now."""
+        """True if the account currently has write access."""
 
 
 class ReviewWriter(Protocol):
-    """What is posted to a pull request or a commit."""
+    """Posts to a pull request or commit."""
 
     def set_status(self, commit: str, state: CheckState, text: str) -> None:
-        """Posts a status at a commit, as the check `remand`."""
+        """Sets the status `remand` of a commit."""
 
     def request_changes(
         self, number: int, commit: str, text: str, comments: Sequence[ForgeComment]
     ) -> ReviewState:
-        """Posts a review that requests changes; a comment where the forge refuses one of one's own work."""
+        """Posts a review that requests changes; a comment if the forge refuses reviews of one's own work."""
 
     def comment(self, number: int, text: str) -> None:
         """Posts a comment in the discussion."""
 
 
 class Pulls(Protocol):
-    """What is done with pull requests. Whoever does not know whether something was done looks before doing it again."""
+    """Changes pull requests. A caller that is unsure whether a change happened must check before repeating it."""
 
     def find_open_pull(self, branch: str, base: str) -> OpenPull | None:
-        """The open pull request of a branch of this very repository into the base; None when there is none."""
+        """The open pull request of a branch of this repository into the base; None if there is none."""
 
     def open_draft(self, branch: str, base: str, title: str, text: str) -> OpenPull:
-        """Opens one, as a draft where the forge has drafts. A second one of the same branch is refused."""
+        """Opens one, as a draft if the forge supports drafts. A second one for the same branch is refused."""
 
     def mark_ready(self, number: int) -> None:
-        """Makes a draft ready for review; any other stays as it is."""
+        """Marks a draft as ready for review; others remain unchanged."""
 
     def request_review(self, number: int, names: Sequence[str]) -> None:
-        """Asks accounts to review, by login or, when it is a number, by id.
+        """Requests reviews from accounts by login or, if numeric, by id.
 
-        Accounts that the forge does not accept are left out; it is a fault when it accepts none.
+        Accounts that the forge does not accept are skipped; it is a fault if it accepts none.
         """
 
     def merge(self, number: int, commit: str) -> None:
-        """Merges it while the commit is its head, by the forge's own comparison; refused otherwise."""
+        """Merges it if the forge confirms the commit as its head; otherwise refused."""
 
 
 class Issues(Protocol):
-    """The issues that tasks are made from."""
+    """The issues from which tasks are created."""
 
     def issues(self, label: str) -> list[ForgeIssue]:
-        """The open issues with a label, every page of them, without pull requests."""
+        """The open issues with a label, all pages, without pull requests."""
 
     def issue(self, number: int) -> ForgeIssue: ...
 
     def close_issue(self, number: int, text: str, *, is_done: bool) -> None:
-        """Closes an issue with a comment, unless one with the same first line is there already."""
+        """Closes an issue with a comment, unless one with the same first line exists."""
 
 
 class Forge(PullReader, Permissions, ReviewWriter, Pulls, Issues, Protocol):
-    """One repository on a forge. Every method raises `ForgeFault` when the forge does not answer."""
+    """One repository on a forge. All methods raise `ForgeFault` if the forge does not respond."""
 
     def close(self) -> None:
         """Closes connections."""
 
 
 class Remote(Protocol):
-    """Where branches are pushed to. Every method raises `ForgeFault` when it cannot be asked."""
+    """The remote to which branches are pushed. All methods raise `ForgeFault` if it cannot be reached."""
 
     def tip(self, branch: str) -> str:
-        """The commit that a branch is at there; empty when there is no such branch."""
+        """The commit of a branch there; empty if there is no such branch."""
 
     def is_main(self, branch: str) -> bool:
-        """True for the branch that is checked out of it by default."""
+        """True for the default branch."""
 
     def is_ahead(self, commit: str, tip: str) -> bool:
-        """True when a commit comes after what is there, so that nothing would be lost."""
+        """True if a commit is a descendant of the tip, so that nothing would be lost."""
 
     def push(self, commit: str, branch: str, over: str) -> None:
-        """Puts a commit on a branch that is at `over` there, or is not there when that is empty; refused otherwise."""
+        """Moves a branch from `over` to a commit, or creates it if `over` is empty; refused if it is elsewhere."""

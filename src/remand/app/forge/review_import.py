@@ -1,4 +1,4 @@
-"""Reviews of a pull request, imported: each becomes the command it stands for, once, or is kept with the reason."""
+"""Imports reviews of a pull request: each becomes its command once, or is kept with the reason why not."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from remand.domain.task import Task
 
 
 class Accounts:
-    """Which member an account belongs to. In doubt it is nobody's."""
+    """Finds the member to which an account belongs; in doubt, none."""
 
     def __init__(self, team: Team, forge: Permissions, marks: PollMarks) -> None:
         self._team = team
@@ -45,9 +45,9 @@ class Accounts:
         self._may_write: dict[str, bool] = {}
 
     def writing_member(self, account: Account | None) -> Actor | None:
-        """The member whose account it is, if it may write to the repository; None for everyone else.
+        """The account's member if it has write access to the repository; None for anybody else.
 
-        Raises `ForgeFault` when the forge does not say: then nothing is decided, and the next poll asks again.
+        Raises `ForgeFault` if the forge does not say: nothing is decided then, and the next poll retries.
         """
         actor = self.listed_member(account)
         if account is None or actor is None:
@@ -57,12 +57,12 @@ class Accounts:
         return actor if self._may_write[account.id] else None
 
     def listed_member(self, account: Account | None) -> Actor | None:
-        """The member whose account it is, whatever its login is now."""
+        """The account's member, whatever its current login."""
         if account is None or not account.id:
             return None
         for member in self._team.members:
             for name in member.accounts:
-                # The id that a listed login had when it was first seen; noted at every use, so that it is kept.
+                # The id of a listed login when it was first seen; recorded at every use, so that it is kept.
                 key = f"account {name.casefold()}"
                 if is_listed_account(name, account, self._marks.get(key)):
                     if name != account.id:
@@ -72,7 +72,7 @@ class Accounts:
 
 
 RunTextCommand = Callable[[Actor, str, str], str]
-"""Runs the command of a member's comment under an idempotency key; returns the reply."""
+"""Runs the command in a member's comment under an idempotency key and returns the reply."""
 COUNTED = (
     "rejections",
     "approvals",
@@ -83,25 +83,25 @@ COUNTED = (
     "commands",
     "not_counted",
 )
-"""What a poll adds up over the pull requests."""
+"""The counts that a poll sums over pull requests."""
 
 
 class ReviewImportResult(msgspec.Struct, kw_only=True):
-    """What was imported from one pull request, or from those of a poll."""
+    """The result of importing one pull request, or those of a poll."""
 
     rejections: int = 0
     approvals: int = 0
     retractions: int = 0
     """Rejections that their reviewers dismissed on the forge."""
     comments: int = 0
-    """Comments that were added to rejections."""
+    """Comments added to rejections."""
     noted: int = 0
     ignored: int = 0
-    """Reviews by accounts that are no member's, or may not write."""
+    """Reviews by accounts of non-members or without write access."""
     commands: int = 0
     not_counted: tuple[UncountedReview, ...] = ()
     is_unsettled: bool = False
-    """Something must be looked at again though nothing changes on the forge."""
+    """Whether something must be checked again even without a change on the forge."""
     waits_for: str = ""
 
     def add(self, other: ReviewImportResult) -> None:
@@ -146,7 +146,7 @@ class ReviewImporter:
         return result
 
     def _retract_dismissed(self, task: Task, pull: PullRequest, result: ReviewImportResult) -> None:
-        """Retracts rejections that their own reviewers dismissed on the forge: an approval after that may count."""
+        """Retracts rejections dismissed by their own reviewers on the forge, after which an approval may count."""
         for review, command in own_dismissals(task, pull, self._kind):
             member = self._accounts.writing_member(review.author)
             if member is not None:
@@ -154,7 +154,7 @@ class ReviewImporter:
                 result.retractions += not isinstance(answer, Refused)
 
     def _review_facts(self, task: Task, pull: PullRequest, review: ForgeReview) -> ReviewReading:
-        """What is needed to judge a review: whose it is, and what the repository knows of its commits."""
+        """The facts for judging a review: its author, and what the repository knows of its commits."""
         may_write = self._accounts.writing_member(review.author) is not None
         return ReviewReading(
             task=task,
@@ -178,7 +178,7 @@ class ReviewImporter:
         return found.tree if found is not None else ""
 
     def _trees(self, pull: PullRequest, task: Task) -> dict[str, str]:
-        """The code trees of the commits that reviews of members name."""
+        """The code trees of the commits named in members' reviews."""
         commits = {review.commit for review in pull.reviews if self._is_reviewer_account(review.author)} - {
             ""
         }
@@ -206,14 +206,14 @@ class ReviewImporter:
                 result.comments += len(command.findings)
 
     def _is_reviewer_account(self, account: Account | None) -> bool:
-        """True for an account of a member that reviews; whether it may write now only the forge says."""
+        """True for an account of a reviewing member; only the forge knows whether it has write access now."""
         member = self._accounts.listed_member(account)
         return member is not None and member.has(*REVIEWERS)
 
     def _record_review(
         self, reading: ReviewReading, outcome: ReviewOutcome, result: ReviewImportResult
     ) -> None:
-        """Runs the command of a review; what the rules refuse is judged once more."""
+        """Runs the command of a review; a refused one is judged once more."""
         command, member = outcome.ask, reading.member
         if command is None or member is None:
             result.ignored += outcome.is_ignored
@@ -236,7 +236,7 @@ class ReviewImporter:
             result.rejections += 1
 
     def _import_merge(self, task_id: str, pull: PullRequest, result: ReviewImportResult) -> None:
-        """Runs the command of a merge. When the rules refuse it, the merge bypassed them, and the user is asked."""
+        """Runs the command of a merge. If the rules refuse it, the merge bypassed them, and the user is asked."""
         task, source = self._task(task_id), merge_source(self._kind, pull)
         if task is None or not is_new_merge(task, source):
             return

@@ -1,4 +1,4 @@
-"""One round on the forge: reviews are polled, issues become tasks where configured, and what the policy wants is done."""
+"""One round on the forge: polls reviews, imports issues if configured, and carries out the policy's actions."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from remand.domain.record import Record
 from remand.domain.task import PRIORITIES, Priority
 
 BATCH_SIZE = 100
-"""How many tasks are added with one sync of the log."""
+"""The number of tasks added with one sync of the log."""
 MAX_TITLE = 200
 _LABEL = re.compile(r"(priority|skill)\s*(?:::?|/|=)\s*(\S.*)", re.IGNORECASE)
 """A label that becomes a field of the task: `priority: high`, `skill::frontend`."""
@@ -46,7 +46,7 @@ class ImportedIssue(Record, kw_only=True, omit_defaults=False):
 
 
 class SkippedIssue(Record, kw_only=True, omit_defaults=False):
-    """An issue that became no task."""
+    """An issue that was not imported."""
 
     alias: str
     title: str
@@ -54,25 +54,25 @@ class SkippedIssue(Record, kw_only=True, omit_defaults=False):
 
 
 class IssueImport(Record, kw_only=True, omit_defaults=False):
-    """What was imported."""
+    """The result of an import."""
 
     imported: tuple[ImportedIssue, ...] = ()
     known: tuple[ImportedIssue, ...] = ()
-    """Those that were tasks already."""
+    """Issues that were already tasks."""
     skipped: tuple[SkippedIssue, ...] = ()
 
 
 class IssueImporter:
-    """Makes tasks of issues."""
+    """Creates tasks from issues."""
 
     def __init__(self, ledger: Ledger, forge: Forge, source: ForgeSettings) -> None:
         self._ledger, self._forge, self._source = ledger, forge, source
         self._may_write: dict[str, bool] = {}
 
     def import_issues(self, label: str, *, is_dry: bool = False) -> IssueImport:
-        """Makes tasks of the open issues with a label, the oldest first; those that are tasks already stay as they are.
+        """Creates tasks from the open issues with a label, oldest first; existing tasks remain unchanged.
 
-        Raises `ForgeFault` when the forge cannot be asked: then nothing was added.
+        Raises `ForgeFault` if the forge cannot be reached; nothing is added then.
         """
         fresh: list[c.ImportIssue] = []
         known: list[ImportedIssue] = []
@@ -100,7 +100,7 @@ class IssueImporter:
         return IssueImport(imported=made, known=tuple(known), skipped=(*skipped, *refused))
 
     def _import_command(self, issue: ForgeIssue) -> c.ImportIssue:
-        """The command that makes a task of an issue, with its text sanitised."""
+        """The command that creates a task from an issue, with its text sanitised."""
         source, now = self._source, self._ledger.clock.now()
         is_plausible = is_instant(issue.opened_at) and issue.opened_at <= add_seconds(
             now, MAX_FORGE_CLOCK_LEAD
@@ -120,14 +120,14 @@ class IssueImporter:
         )
 
     def _known_task(self, command: c.ImportIssue) -> str:
-        """The id of the task that the issue is already: by its alias, or by the id it has in every ledger."""
+        """The id of the issue's existing task: by alias, or by the id that it has in every ledger."""
         with self._ledger.store.read() as view:
             named = view.names.find_task_id(command.aliases[0])
             own = issue_task_id(command)
             return named or (own if view.tasks.get(own) is not None else "")
 
     def _skip_reason(self, issue: ForgeIssue) -> str:
-        """Why an issue does not become a task; empty when it does. In doubt it does not."""
+        """Why an issue is not imported; empty if it is. In doubt it is not."""
         if self._source.import_from == "anyone":
             return ""
         author = issue.author
@@ -140,7 +140,7 @@ class IssueImporter:
         return f'{author.login} may not write to the repository (`forge.import_from = "anyone"` accepts such issues, too)'
 
     def _add_tasks(self, commands: list[c.ImportIssue]) -> list[SkippedIssue]:
-        """Makes the tasks; gives those that were refused."""
+        """Adds the tasks and returns the refused ones."""
         refused: list[SkippedIssue] = []
         for first in range(0, len(commands), BATCH_SIZE):
             self._ledger.store.note_progress(f"adding tasks, {first} of {len(commands)}")
@@ -154,7 +154,7 @@ class IssueImporter:
 
 
 def read_labels(labels: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:
-    """The priority and the skills in labels; of several priorities the most urgent."""
+    """The priority and skills in labels; the most urgent of several priorities."""
     found = [match.groups() for label in labels if (match := _LABEL.fullmatch(label.strip()))]
     urgent = [value.strip().lower() for name, value in found if name.lower() == "priority"]
     priority = next((one.value for one in PRIORITIES if one.value in urgent), Priority.MEDIUM.value)
@@ -174,7 +174,7 @@ and set GITHUB_TOKEN (GITEA_TOKEN, GITLAB_TOKEN) in the shell that calls, or log
 
 
 class SyncResult(NamedTuple):
-    """What came of one round on the forge."""
+    """The result of one round on the forge."""
 
     polled: PollResult
     imported: IssueImport = IssueImport()
@@ -183,7 +183,7 @@ class SyncResult(NamedTuple):
 
 
 class ForgeSync:
-    """Polls the forge that the configuration names, and does there what the policy wants."""
+    """Polls the configured forge and carries out the policy's actions there."""
 
     def __init__(
         self,
@@ -200,14 +200,14 @@ class ForgeSync:
 
     @property
     def settings(self) -> ForgeSettings:
-        """The forge of the configuration; the fault says what to do when there is none."""
+        """The configured forge; if there is none, the fault says what to do."""
         found = self._configuration.settings().forge
         if not found.kind:
             raise ForgeFault(ForgeFaultKind.MISSING, NO_FORGE)
         return found
 
     def sync(self, only: Collection[int] = (), *, is_again: bool = False) -> SyncResult:
-        """One round. Whatever part of it fails does not keep the others from being done, and is reported."""
+        """One round. A failure in one part is reported and does not prevent the others."""
         polled = self.poll(only)
         if not self._configuration.settings().forge.kind:
             return SyncResult(polled, trouble=polled.trouble)
@@ -221,7 +221,7 @@ class ForgeSync:
         return SyncResult(polled, imported, acted, polled.trouble or trouble or acted.trouble)
 
     def poll(self, only: Collection[int] = ()) -> PollResult:
-        """Asks the forge once; with numbers about those pull requests alone."""
+        """Polls the forge once; with numbers, only those pull requests."""
         try:
             settings = self.settings
             with closing(self._open_forge(settings)) as forge:
@@ -243,14 +243,14 @@ class ForgeSync:
             return failed_poll(self._ledger, self._marks, fault)
 
     def import_issues(self, label: str = "", *, is_dry: bool = False) -> IssueImport:
-        """Makes tasks of the issues with a label, by default the configured one. Raises `ForgeFault`."""
+        """Creates tasks from the issues with a label, by default the configured one. Raises `ForgeFault`."""
         settings = self.settings
         with closing(self._open_forge(settings)) as forge:
             importer = IssueImporter(self._ledger, forge, settings)
             return importer.import_issues(label or settings.import_label or LABEL, is_dry=is_dry)
 
     def _act(self, *, is_again: bool) -> a.ActionReport:
-        """Does on the forge what the policy wants and is due; the forge is opened only when something is."""
+        """Carries out due actions on the forge, which is opened only if there are any."""
         base = self._configuration.base_branch()
         policy = self._configuration.rules().policy
         return a.ForgeActions(
@@ -276,7 +276,7 @@ class ForgeSync:
             }
 
     def _run_comment_command(self, actor: Actor, text: str, key: str) -> str:
-        """Runs the command of a member's comment as that member; the rules decide what is permitted."""
+        """Runs the command in a member's comment as that member; the rules decide what is permitted."""
         commands = TextCommands(
             self._ledger.store,
             self._configuration.rules().team,

@@ -1,4 +1,4 @@
-"""The archive of the log: event files of tasks that ended long ago leave the work tree, and come back when they are needed."""
+"""The log's archive: event files of tasks that ended long ago leave the work tree, and return when needed."""
 
 from __future__ import annotations
 
@@ -55,32 +55,32 @@ from remand.ledger.traces import TRACED, trace_event
 
 ARCHIVE_BRANCH = "remand/archive"
 ARCHIVE_FROM = 64 << 20
-"""From which size of the event files on they are to be archived."""
+"""The size of the event files from which they should be archived."""
 ARCHIVE_AFTER_DAYS = 7
-"""How long ago tasks must have ended that are archived without being asked for."""
+"""How long ago a task must have ended to be archived automatically."""
 MAX_FILES, MAX_SESSIONS = 1000, 500
-"""How many of each one `log.archive` event names: its line stays below the limit of a line."""
+"""The most files and sessions in one `log.archive` event, which keeps it below the limit of a line."""
 MAX_STATE = 150_000
-"""A task whose state is longer stays as it is: its event would not fit into a line."""
+"""A task with a longer state is not archived, as its event would exceed the limit of a line."""
 _PART = 64 << 20
-"""How much of an archive is in memory at once."""
+"""How many bytes of an archive are in memory at once."""
 _ARCHIVED = b'\n{"event":"task.archive",'
 _HANDOFF_EVENTS = (TaskClaimed, HandoffInitiated)
 _Item = TypeVar("_Item")
 
 
 class ArchiveStore(Protocol):
-    """Where archived event files are."""
+    """The place of archived event files."""
 
     def put(self, files: Mapping[str, bytes]) -> None:
-        """Keeps files under their names, durably."""
+        """Stores files durably under their names."""
 
     def get(self, file: ArchivedFile) -> bytes:
-        """A file's content, of which no more than its size and one byte is read; raises EnvironmentFault when it is not there."""
+        """A file's content, reading at most one byte more than its size; raises EnvironmentFault if it does not exist."""
 
 
 class ArchiveResult(NamedTuple):
-    """What was archived, or brought back."""
+    """The result of archiving or fetching."""
 
     events: int
     tasks: int
@@ -105,11 +105,11 @@ class _Plan(NamedTuple):
     sessions: list[ArchivedSession]
     tasks: list[TaskArchived]
     kept: dict[str, list[Event]]
-    """Events of other tasks in those files, by session: their lines are written again."""
+    """Events of other tasks in those files, by session; their lines are written again."""
 
     @property
     def archive(self) -> str:
-        """The hash over the names and hashes of all files."""
+        """A hash over the names and hashes of all files."""
         rows = sorted(f"{file.sha256} {file.name}\n" for file in self.files)
         return sha256("".join(rows).encode()).hexdigest()
 
@@ -117,10 +117,10 @@ class _Plan(NamedTuple):
 def archive_log(
     ledger: Ledger, publisher: Publisher, store: ArchiveStore, *, before: Instant, actor: Actor, base: str
 ) -> ArchiveResult:
-    """Archives the tasks that had ended before a time, and takes their event files from the current branch.
+    """Archives the tasks that ended before a time and removes their event files from the current branch.
 
-    Everything is published first, so that what is taken away is on the branch. Killed at any moment, it leaves all lines
-    where they are; called again, it goes on.
+    Everything is published first, so that what is removed is on the branch. If it is killed at any moment, all lines
+    remain in place, and the next call continues.
     """
     if before > ledger.clock.now():
         raise UsageError(f"{before} is in the future. Name an earlier day.")
@@ -143,18 +143,18 @@ def archive_log(
 
 
 def is_archive_due(ledger: Ledger, publisher: Publisher, base: str) -> bool:
-    """True when the event files are large, and the user has archived on this base before: then it goes on by itself."""
+    """True if the event files are large and the user has archived on this base before, which permits archiving automatically."""
     is_known = bool(publisher.sizes(ARCHIVE_BRANCH)) and publisher.current_branch() == base
     return is_known and event_bytes(ledger) >= ARCHIVE_FROM
 
 
 def event_bytes(ledger: Ledger) -> int:
-    """How large all event files are."""
+    """The total size of all event files."""
     return sum(mark.size for mark in ledger.exchange.files())
 
 
 def _store_files(ledger: Ledger, store: ArchiveStore, files: Iterable[_EventFile]) -> None:
-    """Puts files where the archive is, a part at a time."""
+    """Stores files in the archive, part by part."""
     part: dict[str, bytes] = {}
     for file in files:
         part[file.name] = ledger.read_content(file.path)
@@ -166,7 +166,7 @@ def _store_files(ledger: Ledger, store: ArchiveStore, files: Iterable[_EventFile
 
 
 def plan_archive(tx: Transaction, ledger: Ledger, before: Instant) -> _Plan:
-    """What can be archived: whole files, up to a place of each session, and the tasks that ended in them."""
+    """Plans what to archive: whole files up to a place in each session, and the tasks that ended in them."""
     ends = archived_ends(tx)
     cuts = _session_cuts(tx, before, {name: one.number for name, one in ends.items()})
     ends |= cuts
@@ -184,7 +184,7 @@ def plan_archive(tx: Transaction, ledger: Ledger, before: Instant) -> _Plan:
 
 
 def _session_cuts(tx: Transaction, before: Instant, reach: dict[str, int]) -> dict[str, ArchivedSession]:
-    """How far each session can be archived: up to the first group that is later, doubted, or behind a gap."""
+    """How far each session can be archived: up to the first group that is later, doubted, or after a gap."""
     found: dict[str, ArchivedSession] = {}
     ended: set[str] = set()
     for group, _, doubt in tx.groups.every():
@@ -205,7 +205,7 @@ def _session_cuts(tx: Transaction, before: Instant, reach: dict[str, int]) -> di
 def _divide_files(
     tx: Transaction, ledger: Ledger, ends: Mapping[str, ArchivedSession]
 ) -> tuple[set[int], list[_EventFile]]:
-    """The hashes of the lines in files that stay, and the files that can go: those that hold nothing later."""
+    """The hashes of lines in remaining files, and the files to remove: those without later content."""
     staying: set[int] = set()
     files: list[_EventFile] = []
     own = ledger.exchange.path(tx.head.segment) if tx.head.segment else ""
@@ -222,7 +222,7 @@ def _divide_files(
 def _read_file(
     ledger: Ledger, name: str, path: str, ends: Mapping[str, ArchivedSession]
 ) -> _EventFile | None:
-    """A file that holds nothing but archived numbers of sessions; None for any other."""
+    """A file that contains only archived numbers of sessions; None for any other."""
     problems: list[Problem] = []
     events: list[Event] = []
     reach = {session: end.number for session, end in ends.items()}
@@ -244,7 +244,7 @@ def _read_file(
 def _archive_task(
     tx: Transaction, task: Task, ends: Mapping[str, ArchivedSession], trust: Trust
 ) -> TaskArchived | None:
-    """A task as it is archived; None when it cannot be, or is already."""
+    """The archived form of a task; None if it cannot be archived, or already is."""
     events = sorted(map(codec.decode_stored_line, tx.events.of_task(task.id)), key=order_key)
     lines = [event for event in events if not isinstance(event, TaskArchived)]
     history = archived_history(events)
@@ -277,7 +277,7 @@ def _may_lack_lines(tx: Transaction, task: Task) -> bool:
 def archived_task(
     task: Task, events: Sequence[Event], base: TaskArchived | None, ends: Mapping[str, ArchivedSession]
 ) -> TaskArchived:
-    """What stands in place of these events, and of those that an earlier archive has."""
+    """The state that replaces these events and those in an earlier archive."""
     numbers = {(session, key): number for session, key, number in base.signed} if base else {}
     for event in events:
         place = (event.meta.session, ends[event.meta.session].key)
@@ -299,7 +299,7 @@ def archived_task(
 def _kept_events(
     tx: Transaction, files: Iterable[_EventFile], staying: Collection[int], tasks: Collection[str]
 ) -> dict[str, list[Event]]:
-    """The events in files that go which no archived task stands for, and no other file has."""
+    """The events in removed files that belong to no archived task and are in no other file."""
     doubts = {one.event_id: one.doubt for one in tx.unconfirmed.every()}
     voids = active_voids(tx)
     found: dict[str, dict[str, Event]] = defaultdict(dict)
@@ -317,13 +317,13 @@ def _kept_events(
 
 
 def _kept_line(tx: Transaction, event: Event) -> bytes:
-    """The line of an event that the ledger has; empty when it has not."""
+    """The ledger's line for an event; empty if it has none."""
     lines = tx.events.lines(event.meta.session, event.meta.seq, event.meta.seq)
     return next((line for line in lines if codec.decode_stored_line(line).meta.id == event.meta.id), b"")
 
 
 def _is_archived(tx: Transaction, task: str, event: Event) -> bool:
-    """True when an earlier archive stands for an event."""
+    """True if an earlier archive covers an event."""
     lines = codec.lines_of_kind(tx.events.of_task(task), TaskArchived)
     return short_id(event.meta.id) in _known_ids(map(codec.decode_stored_line, lines))
 
@@ -331,10 +331,10 @@ def _is_archived(tx: Transaction, task: str, event: Event) -> bool:
 def _keep_lines(
     ledger: Ledger, handler: RequestHandler, signer: Signer, kept: Mapping[str, Sequence[Event]]
 ) -> list[ArchivedSession]:
-    """Has the lines that stay written again, with groups by which the archiver vouches for them.
+    """Writes remaining lines again, with groups in which the archiver vouches for them.
 
-    They stand in one new file with what is recorded, so that it is there whole or not at all. Returns how far those
-    groups reach.
+    They are in one new file together with the recorded events, so that it exists completely or not at all. Returns how
+    far those groups reach.
     """
     tx = handler.tx
     doubts = {one.event_id: one.doubt for one in tx.unconfirmed.every()}
@@ -357,7 +357,7 @@ def _keep_lines(
 
 
 def _archive_events(plan: _Plan, kept: Sequence[ArchivedSession], before: Instant) -> list[LogArchived]:
-    """The events that name files and sessions, as many as it takes. The first has the counts."""
+    """The events that name files and sessions, as many as needed. The first one has the counts."""
     files = [ArchivedFile(name=one.name, size=one.size, sha256=one.sha256) for one in plan.files]
     count = sum(len(one.events) for one in plan.files) - sum(map(len, plan.kept.values()))
     sessions = [*plan.sessions, *kept]
@@ -380,7 +380,7 @@ def _parts(items: Sequence[_Item], most: int) -> Iterator[Sequence[_Item]]:
 
 
 def _stamp_events(ledger: Ledger, tx: Transaction, events: Iterable[Event], actor: Actor) -> list[EventEntry]:
-    """Stamps events as the next of the ledger's session. The tasks are as they were: their lines are here."""
+    """Stamps events as the next of the ledger's session. The tasks do not change, as their lines are present."""
     entries: list[EventEntry] = []
     branch = ledger.repository.branch()
     for event in events:
@@ -397,7 +397,7 @@ def _stamp_events(ledger: Ledger, tx: Transaction, events: Iterable[Event], acto
 
 
 def remove_archived_files(ledger: Ledger, publisher: Publisher) -> None:
-    """Commits the files that archives name as deleted, with those that hold the archives, on the current branch."""
+    """Commits on the current branch the removal of archived files and the files that contain the archived states."""
     branch = publisher.current_branch()
     with ledger.store.read() as view:
         archived = archived_files(view)
@@ -425,9 +425,9 @@ def _is_as_archived(ledger: Ledger, path: str, file: ArchivedFile | None) -> boo
 
 
 def fetch_archive(ledger: Ledger, store: ArchiveStore) -> ArchiveResult:
-    """Reads the archives in that hold tasks which wait for their lines; where none waits, all of them.
+    """Reads in the archives of tasks that wait for their lines; if none waits, all archives.
 
-    Each file must have the name, size and hash that the signed event says. Then its lines are judged like any others.
+    Each file must have the name, size and hash in the signed event. Its lines are then judged like any others.
     """
     size = event_bytes(ledger)
     ledger.refresh()
@@ -450,9 +450,9 @@ def _read_part(ledger: Ledger, part: Sequence[bytes], tx: Transaction) -> None:
 
 
 def _fold_again(ledger: Ledger, here: set[str], tx: Transaction) -> tuple[Collection[str], int]:
-    """Folds every task by the lines that are here now, with those of archives that were read in.
+    """Folds every task from the lines now present, including those from archives.
 
-    Returns the tasks that wait still, and how many events there are.
+    Returns the tasks that still wait, and the number of events.
     """
     tx.missing.archives_here = " ".join(sorted(here.union(tx.missing.archives_here.split())))
     rebuild_tables(tx, ledger.store.note_progress)
@@ -461,19 +461,19 @@ def _fold_again(ledger: Ledger, here: set[str], tx: Transaction) -> tuple[Collec
 
 
 def _every_archive(tx: Transaction) -> list[LogArchived]:
-    """What says which files were archived, of trusted keys and others: lines count by their own signatures alone."""
+    """All events that name archived files, trusted or not: lines count by their own signatures only."""
     lines = codec.lines_of_kind(tx.events.lines(), LogArchived)
     return [event for event in map(codec.decode_stored_line, lines) if isinstance(event, LogArchived)]
 
 
 def _named_files(events: Iterable[LogArchived], wanted: Collection[str]) -> list[ArchivedFile]:
-    """The files of the archives wanted, each once; without a wish, of all."""
+    """The files of the requested archives, each once; all files if none is requested."""
     named = (file for event in events if not wanted or event.archive in wanted for file in event.files)
     return list({(file.name, file.size, file.sha256): file for file in named}.values())
 
 
 def _archives_of(tx: Transaction, tasks: Iterable[str]) -> set[str]:
-    """The hashes of the archives that hold tasks."""
+    """The hashes of the archives that contain tasks."""
     lines = (
         line
         for task in tasks
@@ -489,7 +489,7 @@ def _fetch_parts(
     store: ArchiveStore,
     note_progress: Callable[[str], None],
 ) -> Iterator[list[bytes]]:
-    """The contents of files, those that trusted events name first. Of the others, what is not as it should be is left out."""
+    """The contents of files, those named by trusted events first. Invalid files of other events are skipped."""
     part: list[bytes] = []
     for is_trusted, files in ((True, trusted), (False, others)):
         for file in files:

@@ -1,4 +1,4 @@
-"""Event files in and out: those of another folder imported, those of this ledger published on branches or moved into another ledger."""
+"""Imports event files from a folder, publishes those of this ledger on branches, and moves the log to another ledger."""
 
 from __future__ import annotations
 
@@ -45,23 +45,23 @@ from remand.ledger.store import Transaction
 
 
 class ImportResult(NamedTuple):
-    """What an import brought."""
+    """The result of an import."""
 
     files: int
     events: int
-    """How many events were not here before."""
+    """The number of new events."""
     imported: int
-    """How many lines of GoT tools count from now on."""
+    """The number of GoT tools' lines that count from now on."""
     unconfirmed: int
-    """How many of the new events have no effect, because no trusted key covers them."""
+    """The number of new events without effect, as no trusted key covers them."""
     problems: list[Problem]
 
 
 def import_folder(ledger: Ledger, folder: str, actor: Actor) -> ImportResult:
-    """Copies event files that are not here yet, as they are, and reads them in.
+    """Copies new event files unchanged and reads them in.
 
-    Events of ours keep their own signatures. Lines of GoT tools have none: whoever imports them answers for them. Raises
-    `UsageError` where the ledger has no event files: none would be read in.
+    Our own events keep their signatures. Lines of GoT tools have none: the importer vouches for them. Raises
+    `UsageError` if the ledger has no event files.
     """
     if not ledger.has_event_files:
         raise UsageError(
@@ -99,19 +99,19 @@ def import_folder(ledger: Ledger, folder: str, actor: Actor) -> ImportResult:
 
 
 def import_lines(ledger: Ledger, files: Sequence[LegacyFile], actor: Actor) -> int:
-    """Makes lines of GoT tools count: signs what each file holds, and records that. Returns how many are new."""
+    """Makes lines of GoT tools count by signing each file's content, and records that. Returns the number of new lines."""
     recorded = ledger.vouch(partial(vouch_for_legacy_files, files, ledger.clock.now()), actor)
     return sum(event.count for event in recorded if isinstance(event, LinesImported))
 
 
 def _event_counts(ledger: Ledger) -> tuple[int, int]:
-    """How many events there are, and how many of them are unconfirmed."""
+    """The numbers of all and of unconfirmed events."""
     with ledger.store.read() as view:
         return view.events.count(), len(view.unconfirmed.every())
 
 
 def _write_file(home: str, name: str, content: bytes) -> None:
-    """Writes a file under its own name, or under one with a hash when another file has it."""
+    """Writes a file under its name, with a hash added if another file has that name."""
     path = os.path.join(home, name)
     if os.path.exists(path):
         with open(path, "rb") as file:
@@ -124,7 +124,7 @@ def _write_file(home: str, name: str, content: bytes) -> None:
 
 
 def groups_not_in(tx: Transaction, present: Collection[bytes]) -> list[bytes]:
-    """The lines of every whole group of which one is not among those present. Unsigned events are not passed on."""
+    """The lines of every complete group with an absent event. Unsigned events are not passed on."""
     found: list[bytes] = []
     archived = archived_numbers(tx)
     for session in sorted({kept.group.session for kept in tx.groups.every()}):
@@ -140,10 +140,10 @@ def groups_not_in(tx: Transaction, present: Collection[bytes]) -> list[bytes]:
 
 
 def lines_of_task(tx: Transaction, task_id: str, present: Collection[bytes] = ()) -> list[bytes]:
-    """The lines of a task's events that count and are not present, with all groups of their sessions up to the last.
+    """The absent lines of a task's effective events, with all groups of their sessions up to the last.
 
-    So a reader knows each number by its id at least, and can tell that nothing was left out. Events of no task, as when
-    lines are given up, concern every reader: they are passed on, too. So is what voids one of the events.
+    A reader thus knows at least the id of every number and sees that nothing was left out. Events without a task, such
+    as lines given up, concern every reader and are passed on as well, and so is whatever voids one of the events.
     """
     signed = (one.line for one in tx.unconfirmed.of_task(task_id) if one.doubt is not Doubt.UNSIGNED)
     events = _lines_by_id([*tx.events.of_task(task_id), *signed])
@@ -172,14 +172,14 @@ def lines_of_task(tx: Transaction, task_id: str, present: Collection[bytes] = ()
 
 
 def _adoption_groups(tx: Transaction, session: str, ids: Collection[str]) -> Iterator[SignedGroup]:
-    """The groups by which others vouch for some of a session's events."""
+    """The groups in which others vouch for some of a session's events."""
     for kept in tx.groups.of_session(adoption_session(session)):
         if any(name.id in ids for name in kept.group.events):
             yield kept
 
 
 _EVERYBODYS = ("", MOVES, TOKENS)
-"""What stands in place of a task for events that concern every reader: a revoked token counts nowhere."""
+"""Pseudo-tasks of events that concern every reader: a revoked token must count nowhere."""
 
 
 def _session_lines(
@@ -223,26 +223,26 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}\.jsonl")
 
 
 class Publisher(Protocol):
-    """Puts files on branches."""
+    """Commits files on branches."""
 
     def current_branch(self) -> str:
-        """The branch checked out where we were called."""
+        """The branch checked out in the caller's worktree."""
 
     def sizes(self, branch: str) -> dict[str, int] | None:
-        """The event files a branch has, with their sizes; None when there is no such branch."""
+        """The sizes of a branch's event files; None if there is no such branch."""
 
     def read(self, branch: str, name: str) -> bytes:
         """An event file's content on a branch."""
 
     def deleted_files(self, branch: str, names: set[str]) -> dict[str, bytes]:
-        """Those of the files that the branch once had, with the content they had last."""
+        """Those of the files that the branch once had, with their last content."""
 
     def commit(self, branch: str, files: dict[str, bytes], message: str, removed: Sequence[str] = ()) -> str:
-        """Commits files on a branch, and that others are gone from it."""
+        """Commits files on a branch and removes others."""
 
 
 class Publication(NamedTuple):
-    """What was committed where; no commit when the branch had it all."""
+    """What was committed where; without a commit if the branch had everything."""
 
     branch: str
     commit: str
@@ -251,11 +251,11 @@ class Publication(NamedTuple):
 
 
 def publish_all(ledger: Ledger, publisher: Publisher, base: str) -> Publication:
-    """Commits every event that the current branch does not have.
+    """Commits every event that the current branch lacks.
 
-    The open segment is closed first, so that no file changes any more once it is on a branch. Files travel
-    whole under their own names; one that the branch deleted is brought back as it was. Events whose file is
-    gone or damaged, or differs from the branch's, get a new file from the ledger.
+    The open segment is closed first, so that no file changes after it is on a branch. Files are published whole under
+    their own names; one deleted on the branch is restored. Events whose file is gone, damaged or different on the
+    branch get a new file from the ledger.
     """
     branch = publisher.current_branch()
     if not branch:
@@ -286,9 +286,9 @@ def publish_all(ledger: Ledger, publisher: Publisher, base: str) -> Publication:
 
 
 def publish_task(ledger: Ledger, publisher: Publisher, task: Task) -> Publication:
-    """Commits the task's events on its branch, with the groups that name them and what stands between them.
+    """Commits the task's events on its branch, with the groups that name them and those in between.
 
-    A reader can so tell that none of the task's events was left out, without having those of others.
+    A reader can thus see that none of the task's events was left out, without having those of others.
     """
     branch = task.branch or publisher.current_branch()
     if not branch:
@@ -314,7 +314,7 @@ def _lines_on_branch(publisher: Publisher, branch: str) -> set[bytes]:
 def _groups_in_no_file(
     ledger: Ledger, publisher: Publisher, branch: str, files: Iterable[bytes]
 ) -> list[bytes]:
-    """The groups of which the ledger alone has an event: its file was deleted or reverted."""
+    """Groups with an event that only the ledger has, as its file was deleted or reverted."""
     present = _lines_on_branch(publisher, branch)
     for content in files:
         present.update(codec.split_lines(content))
@@ -323,7 +323,7 @@ def _groups_in_no_file(
 
 
 def _new_files(lines: Iterable[bytes]) -> dict[str, bytes]:
-    """Lines as new files, none much larger than a segment, each named after its content: two who bring the same back make the same."""
+    """Lines as new files about the size of a segment, named after their content, so that restoring twice gives the same files."""
     found: dict[str, bytes] = {}
     part: list[bytes] = []
     size = 0
@@ -364,23 +364,23 @@ class LegacyFile(NamedTuple):
 
     @property
     def session(self) -> str:
-        """The session of the groups that name them."""
+        """The session of the groups that cover them."""
         return f"{IMPORT}{self.sha256[:32]}"
 
     def sign_groups(self, signer: Signer, at: Instant) -> Iterator[EventGroup]:
-        """The groups that name them, signed by whoever imports them."""
+        """The groups that cover them, signed by the importer."""
         return signer.sign(self.session, 1, chain_start(self.session, signer.key), self.events, at)
 
     @property
     def event(self) -> LinesImported:
-        """What is recorded when they are imported."""
+        """The event that records their import."""
         return LinesImported(file=self.name, sha256=self.sha256, count=len(self.events))
 
 
 def vouch_for_legacy_files(
     files: Iterable[LegacyFile], at: Instant, tx: Transaction, signer: Signer
 ) -> Voucher:
-    """The groups that make the lines of these files count, and what is recorded; without files imported before."""
+    """The groups that make these files' lines count, and the events to record; files imported before are skipped."""
     known = {kept.group.session for kept in tx.groups.imports() if not kept.doubt}
     new = [file for file in files if file.session not in known]
     return Voucher(
@@ -389,7 +389,7 @@ def vouch_for_legacy_files(
 
 
 def read_legacy_file(exchange: Exchange, path: str) -> LegacyFile:
-    """The lines of GoT tools in a file; those of ours bring their own signatures."""
+    """The lines of GoT tools in a file; our own lines have their own signatures."""
     found = [
         one
         for batch in read_batches(exchange.read(path), path, [])
@@ -405,7 +405,7 @@ def read_legacy_file(exchange: Exchange, path: str) -> LegacyFile:
 
 
 class LogMove(Record, kw_only=True):
-    """A move that has ended, and what both ledgers say of the log now."""
+    """A completed move, and the state of the log in both ledgers."""
 
     ledger: str
     to_ledger: str
@@ -419,10 +419,10 @@ class LogMove(Record, kw_only=True):
 def move_log(
     source: Ledger, target: Ledger, to: str, actor: Actor, *, untrusted_key: str = "", is_lost: bool = False
 ) -> LogMove:
-    """Moves the log; one that was killed is brought to its end. `to` says where, for people, and holds no secret.
+    """Moves the log; a move that was killed is completed. `to` describes the target for people and contains no secret.
 
-    Refuses a machine whose key the base does not trust: no other machine would see that the ledger is closed.
-    A closed ledger moves it as well, or is opened again, when the user says that the one which the log moved to is lost.
+    Refuses a machine whose key the base does not trust: no other machine would see that the ledger is closed. A closed
+    ledger can be moved as well, or reopened, if the user says that the ledger it moved to is lost.
     """
     if is_lost:
         require_user(actor)
@@ -476,7 +476,7 @@ def _move(source: Ledger, target: Ledger, to: str, actor: Actor) -> None:
 
 
 def _open_again(ledger: Ledger, to: str, actor: Actor, *, is_lost: bool) -> LogMove:
-    """Has the log go on in a closed ledger, and closes every other one, by an event that moves it where it is."""
+    """Reopens a closed ledger, and closes every other one, by an event that moves the log to where it is."""
     if ledger.is_open():
         raise UsageError("The log is in that ledger already.")
     if not is_lost:
@@ -506,19 +506,19 @@ def _digest(ledger: Ledger) -> tuple[str, int]:
 
 
 def find_move(ledger: Ledger, view: Transaction, to_ledger: str) -> LedgerMoved | None:
-    """The last move that a ledger knows of, if it was to that one."""
+    """The last move that a ledger knows, if it was to that ledger."""
     moves = [event for event in ledger.moves(view) if isinstance(event, LedgerMoved)]
     return moves[-1] if moves and moves[-1].to_ledger == to_ledger else None
 
 
 def moved_content(source: Ledger, view: Transaction, to_ledger: str, tx: Transaction) -> bytes:
-    """What the ledger that a log was moved to lacks of it; empty when the log was not moved there."""
+    """The content that the target of a move lacks; empty if the log was not moved there."""
     has_moved = find_move(source, view, to_ledger) is not None
     return missing_content(view, known_lines(tx)) if has_moved else b""
 
 
 def missing_content(view: Transaction, known: Collection[int]) -> bytes:
-    """The lines of a ledger whose hash is not known, groups first, as a file would hold them."""
+    """A ledger's lines with unknown hashes, groups first, as in a file."""
     return b"".join(line + b"\n" for line in _lines(view) if hash(line) not in known)
 
 
@@ -532,7 +532,7 @@ def _lines(view: Transaction) -> Iterator[bytes]:
 
 
 def _copy_lines(view: Transaction, target: Ledger) -> None:
-    """Has the target take in what it lacks."""
+    """Copies what the target lacks."""
     with target.store.read() as other:
         known = known_lines(other)
     content = missing_content(view, known)

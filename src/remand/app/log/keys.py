@@ -1,4 +1,4 @@
-"""Trust in keys: `remand.toml` and changes to it, previews, and the events that no trusted key covers."""
+"""Trust in keys: changes of `remand.toml`, previews, and events that no trusted key covers."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ from remand.ledger.store import Transaction
 
 
 class ProjectFile:
-    """The configuration in a main worktree, whether the base branch has it or not."""
+    """The configuration in the main worktree, whether or not the base branch has it."""
 
     def __init__(self, root: str) -> None:
         self._path = Path(root, config.NAME)
@@ -58,11 +58,11 @@ class ProjectFile:
             return ()
 
     def add_trusted(self, key: PublicKey) -> bool:
-        """Adds a key; False when that takes a human."""
+        """Adds a key; False if only a person can make the change."""
         return self._replace(add_trusted_key(self._read_valid(), key))
 
     def end_trust(self, key: PublicKey, ends: Sequence[ChainEnd]) -> bool:
-        """Ends the trust in a key; False when that takes a human."""
+        """Ends the trust in a key; False if only a person can make the change."""
         return self._replace(end_key_trust(self._read_valid(), key, ends))
 
     def _read(self) -> str:
@@ -99,14 +99,14 @@ class ProjectFile:
 
 
 def request_for_trust(rules: Rules, own: PublicKey) -> str:
-    """What another machine needs to trust this one's key, where the base does not; empty where it does."""
+    """The text with which another machine can trust this one's key; empty if the base already does."""
     return KeyRequest(project=rules.project, key=own).text if rules.untrusted_key_id(own) else ""
 
 
 def missing_lines(rules: Rules, own: PublicKey, fresh_id: str) -> list[str]:
-    """What to add to a configuration so that what this machine writes counts for others.
+    """What to add to a configuration so that this machine's events count for others.
 
-    Where others are trusted already, one of them adds the key: `request_for_trust` is for them.
+    If others are already trusted, one of them adds the key, with the text of `request_for_trust`.
     """
     lines = [] if rules.project else [f'`id = "{fresh_id}"` to `[project]`']
     is_listed = own.id in {key.id for key in rules.trusted}
@@ -118,11 +118,11 @@ def missing_lines(rules: Rules, own: PublicKey, fresh_id: str) -> list[str]:
 _TABLE = re.compile(r"^\[keys\][^\S\n]*(?:#[^\n]*)?$", re.MULTILINE)
 _LIST = re.compile(r"^trusted\s*=\s*\[", re.MULTILINE)
 _WITHIN = r"(?:[^{}]|\{[^{}]*\})*"
-"""What may stand in a table that is written in one line, beside one text in it."""
+"""The rest of an inline table around a text in it."""
 
 
 def add_trusted_key(text: str, key: PublicKey) -> str | None:
-    """A configuration that trusts one key more; None when it is written in a way that only a human can change."""
+    """A configuration that trusts one more key; None if only a person can make the change."""
     listed = _trusted_entries(text)
     line = f'  "{key.entry}",\n'
     table = _TABLE.search(text)
@@ -138,7 +138,7 @@ def add_trusted_key(text: str, key: PublicKey) -> str | None:
 
 
 def end_key_trust(text: str, key: PublicKey, ends: Sequence[ChainEnd]) -> str | None:
-    """A configuration that trusts a key up to these places; None when only a human can change it so."""
+    """A configuration that trusts a key up to these places; None if only a person can make the change."""
     listed = _trusted_entries(text)
     written = next((entry for entry in listed if _is_entry_of(entry, key)), None)
     if written is None:
@@ -163,7 +163,7 @@ def end_key_trust(text: str, key: PublicKey, ends: Sequence[ChainEnd]) -> str | 
 
 
 def trusted_entry_text(key: PublicKey, ends: Sequence[ChainEnd]) -> str:
-    """A key and where its trust ends, as `trusted` has it."""
+    """A key and the end of its trust as an entry of `trusted`."""
     rows = "".join(
         f'    {{ session = "{end.session}", number = {end.number}, chain = "{end.chain}" }},\n'
         for end in ends
@@ -183,7 +183,7 @@ def _trusted_entries(text: str) -> list[Any]:
 
 
 def _has_only_key_changes(changed: str, text: str, entries: list[Any]) -> bool:
-    """True when a changed configuration lists these keys, and for the rest says what it said."""
+    """True if a changed configuration lists these keys and is otherwise unchanged."""
     try:
         told, before = tomllib.loads(changed), tomllib.loads(text)
     except tomllib.TOMLDecodeError:
@@ -203,7 +203,7 @@ def _other_tables(told: dict[str, Any]) -> dict[str, Any]:
 
 
 class EventCount(Record, kw_only=True):
-    """How many events of a kind and task are concerned."""
+    """The number of affected events of a kind and task."""
 
     task_id: str
     event: str
@@ -211,7 +211,7 @@ class EventCount(Record, kw_only=True):
 
 
 class StatusChange(Record, kw_only=True):
-    """A task whose status would be another; empty where there is, or would be, no such task."""
+    """A task whose status would change; empty if the task does not, or would not, exist."""
 
     task_id: str
     before: str
@@ -219,7 +219,7 @@ class StatusChange(Record, kw_only=True):
 
 
 class TrustChange(Record, kw_only=True):
-    """What would change."""
+    """The effects of a change of trust."""
 
     lost: tuple[EventCount, ...] = ()
     gained: tuple[EventCount, ...] = ()
@@ -227,14 +227,14 @@ class TrustChange(Record, kw_only=True):
 
 
 class AffectedEvents(NamedTuple):
-    """The events that would lose their effect, and those that would gain it."""
+    """The events that would lose or gain effect."""
 
     lost: list[Event]
     gained: list[Event]
 
 
 def find_affected_events(view: Transaction, verifier: Verifier, key: str) -> AffectedEvents:
-    """The events whose effect depends on how far a key is trusted, if it were trusted as the verifier does."""
+    """The events whose effect depends on how far a key is trusted, under the verifier's trust."""
     kept = list(view.groups.every())
     after = verifier.doubts(one.group for one in kept if one.group.key == key)
     concerned = {name.id for group in after for name in group.events}
@@ -267,7 +267,7 @@ def _counted_event_ids(group: EventGroup, verifier: Verifier) -> Iterable[str]:
 def preview_trust_change(
     view: Transaction, *, lost: Sequence[Event] = (), gained: Sequence[Event] = ()
 ) -> TrustChange:
-    """What changes when events lose their effect and others gain it."""
+    """The effects of events losing or gaining effect."""
     subjects = Subjects(view)
     less = _by_task(lost, subjects)
     more = _by_task(gained, subjects)
@@ -301,7 +301,7 @@ _MOST_NAMED = 20
 
 
 class Revocation(NamedTuple):
-    """Where the trust in a key would end, where that was taken from (`base` or `ledger`), and what would change."""
+    """Where the trust in a key would end, the source of that (`base` or `ledger`), and the effects."""
 
     ends: tuple[ChainEnd, ...]
     source: str
@@ -316,7 +316,7 @@ def plan_revocation(
     verifier: Verifier,
     start: str = "",
 ) -> Revocation:
-    """Ends the trust in a key with what the base has published; where it has nothing of the key, with what is here.
+    """Ends the trust in a key after what the base has published; if the base has nothing of the key, after what is here.
 
     `start` names, as SESSION:N, the first event of a session that somebody else wrote with the key.
     """
@@ -339,13 +339,13 @@ def plan_revocation(
 
 
 def _groups_signed_by(groups: Iterable[EventGroup], key: PublicKey, verifier: Verifier) -> list[EventGroup]:
-    """The groups that a key has signed."""
+    """The groups signed by the key."""
     found = verifier.doubts(group for group in groups if group.key == key.id)
     return [group for group, doubt in found.items() if not doubt]
 
 
 def _last_chain_ends(groups: Iterable[EventGroup]) -> dict[str, ChainEnd]:
-    """The last place of each session. Of a session that forked, the branch that reaches furthest."""
+    """The last place of each session; for a forked one, that of the longest branch."""
     found: dict[str, ChainEnd] = {}
     for group in sorted(groups, key=lambda group: (group.last, group.after)):
         found[group.session] = ChainEnd(session=group.session, number=group.last, chain=group.after)
@@ -368,7 +368,7 @@ def _groups_of_session(session: str, groups: Iterable[EventGroup]) -> list[Event
 def _end_before(
     session: str, number: int, base: Sequence[EventGroup], here: Sequence[EventGroup]
 ) -> ChainEnd:
-    """The place before an event, by what the base has of its session, else by what is here."""
+    """The place before an event, from the base's part of its session, else from the local one."""
     known = _groups_of_session(session, [*base, *here])
     if not known:
         names = sorted({group.session for group in [*base, *here]})
@@ -394,7 +394,7 @@ def _chains_at(number: int, groups: Iterable[EventGroup]) -> set[str]:
 
 
 class UnconfirmedLine(Record, kw_only=True):
-    """An event without effect, and where it stands."""
+    """An event without effect and its place."""
 
     file: str
     line: int
@@ -407,7 +407,7 @@ class UnconfirmedLine(Record, kw_only=True):
 
 
 class UnconfirmedSigner(Record, kw_only=True):
-    """How many events without effect a key is said to have signed, in which sessions, and why they do not count."""
+    """The number, sessions and doubts of the ineffective events that a key supposedly signed."""
 
     signer: str
     why: str
@@ -416,7 +416,7 @@ class UnconfirmedSigner(Record, kw_only=True):
 
 
 def unconfirmed_signers(withheld: Iterable[UnconfirmedEvent], most: int) -> list[UnconfirmedSigner]:
-    """The events without effect by signer and reason, with the first of their sessions."""
+    """The ineffective events by signer and reason, with their first sessions."""
     found: dict[tuple[str, Doubt], list[str]] = defaultdict(list)
     for one in withheld:
         event = codec.decode_stored_line(one.line)
@@ -433,7 +433,7 @@ def unconfirmed_signers(withheld: Iterable[UnconfirmedEvent], most: int) -> list
 
 
 def unconfirmed_lines(view: Transaction, exchange: Exchange, most: int) -> list[UnconfirmedLine]:
-    """The first events without effect, by file and line; those that no file has come last."""
+    """The first ineffective events by file and line; those in no file come last."""
     withheld = {one.line: one for one in view.unconfirmed.every()}
     found: list[UnconfirmedLine] = []
     for path, number, one in _find_in_files(exchange, withheld) if withheld else ():
@@ -446,7 +446,7 @@ def unconfirmed_lines(view: Transaction, exchange: Exchange, most: int) -> list[
 def _find_in_files(
     exchange: Exchange, withheld: dict[bytes, UnconfirmedEvent]
 ) -> Iterator[tuple[str, int, UnconfirmedEvent]]:
-    """Takes the events out that a file has, as they are found."""
+    """Removes and yields the events that are in a file."""
     for mark in sorted(exchange.files()):
         for number, line in exchange.read(mark.path):
             one = withheld.pop(line.rstrip(b"\r"), None) if isinstance(line, bytes) else None
@@ -469,19 +469,19 @@ def _unconfirmed_line(one: UnconfirmedEvent, path: str, number: int) -> Unconfir
 
 
 class AdoptableEvents(NamedTuple):
-    """The events of a session that have no effect and could be vouched for."""
+    """A session's ineffective events that could be vouched for."""
 
     session: str
     events: list[Event]
 
     @property
     def last(self) -> int:
-        """The number of the last one; 0 when there is none."""
+        """The number of the last one; 0 if there is none."""
         return self.events[-1].meta.seq if self.events else 0
 
 
 def adopt_sessions(ledger: Ledger, names: Sequence[str], reason: str, actor: Actor) -> list[SessionAdopted]:
-    """Makes sessions count whose events are here. Each is named as SESSION, or as SESSION:N up to that number."""
+    """Makes sessions count whose events are here. Each is named as SESSION, or as SESSION:N up to a number."""
 
     def choose(tx: Transaction, signer: Signer) -> Voucher:
         groups: list[EventGroup] = []
@@ -509,7 +509,7 @@ def adopt_sessions(ledger: Ledger, names: Sequence[str], reason: str, actor: Act
 def sign_adoption(
     tx: Transaction, adopted: str, named: Sequence[GroupedEvent], signer: Signer, now: str
 ) -> list[EventGroup]:
-    """The groups that name events of an adopted session, after those that this key has signed before."""
+    """The groups that name events of an adopted session, continuing those that this key signed before."""
     session = adoption_session(adopted)
     before = [
         one.group for one in tx.groups.of_session(session) if one.group.key == signer.key and not one.doubt
@@ -520,10 +520,10 @@ def sign_adoption(
 
 
 def find_adoptable(tx: Transaction, name: str) -> AdoptableEvents:
-    """The events of a session that could be adopted. Raises `UsageError` where that cannot be told.
+    """The events of a session that can be adopted. Raises `UsageError` if that cannot be determined.
 
-    Their lines are here, their ids are the hashes of their lines, and each follows the one before it. An event that
-    stands where another one counts is not among them, nor one that its owner named as void.
+    Their lines are here, their ids match their lines, and each follows the previous one. Events in the place of an
+    effective one, and events voided by their owner, are excluded.
     """
     session, has_number, number = name.partition(":")
     if has_number and not (number.isascii() and number.isdecimal() and int(number) > 0):
@@ -551,7 +551,7 @@ def find_adoptable(tx: Transaction, name: str) -> AdoptableEvents:
 
 
 def _session_events(tx: Transaction, session: str, most: int) -> list[Event]:
-    """A session's events that are whole, in all versions, up to a number."""
+    """A session's intact events in all versions, up to a number."""
     found = []
     mark = f'"session":"{session}"'.encode()
     for line in tx.events.lines() if 0 < len(session) <= MAX_ADOPTED_NAME else ():

@@ -1,4 +1,4 @@
-"""Repairs of the log: missing lines, changed files, a clock that was ahead, tables made anew."""
+"""Repairs of the log: missing lines, changed files, a clock that was ahead, rebuilt tables."""
 
 from __future__ import annotations
 
@@ -39,42 +39,42 @@ from remand.ledger.signatures import Doubt, next_chain_value
 from remand.ledger.store import Transaction
 
 MAX_VOIDED = 2000
-"""How many events one event voids at most: its line stays below the limit of a line."""
+"""The most events voided by one event, which keeps it below the limit of a line."""
 _STAMP = frozenset({"ts", "meta", "event"})
 
 
 class AheadEvent(NamedTuple):
-    """An event that is ahead of the machine's clock, and its line."""
+    """An event ahead of the machine's clock, and its line."""
 
     event: Event
     line: bytes
 
 
 class ClockFindings(NamedTuple):
-    """What is ahead of the machine's clock by more than the bound."""
+    """The events that are too far ahead of the machine's clock."""
 
     now: Instant
     clock: Instant
     """The time of the ledger's latest event."""
     is_ahead: bool
-    """True when nothing can be written for that."""
+    """Whether that prevents writing."""
     own: tuple[AheadEvent, ...] = ()
-    """The machine's own events that are to be voided and written again, in their order."""
+    """The machine's own events to void and write again, in order."""
     foreign: tuple[AheadEvent, ...] = ()
-    """Events of others that have their effect here, and are to be held back."""
+    """Effective events of others that should be held back."""
     held: tuple[AheadEvent, ...] = ()
-    """Events of others that are held back already: their machine has to repair them."""
+    """Events of others that are held back already; their own machine has to repair them."""
 
     @property
     def is_repairable(self) -> bool:
-        """True when there is something to repair on this machine."""
+        """True if there is anything to repair on this machine."""
         return self.is_ahead or bool(self.own or self.foreign)
 
 
 def find_events_ahead(ledger: Ledger) -> ClockFindings:
-    """Looks for events that are ahead of the machine's clock. Changes nothing."""
+    """Finds events ahead of the machine's clock, without changing anything."""
     keys: set[str] = set()
-    with suppress(EnvironmentFault):  # a key that cannot be used is named by whoever needs it
+    with suppress(EnvironmentFault):  # an unusable key is reported by whoever needs it
         own = ledger.keys.own()
         keys = {own.id} if own else keys
     with ledger.store.read() as view:
@@ -82,9 +82,9 @@ def find_events_ahead(ledger: Ledger) -> ClockFindings:
 
 
 def repair_clock(ledger: Ledger, actor: Actor, reason: str = "") -> ClockFindings:
-    """Voids the machine's own events that are ahead and writes them again; holds those of others back.
+    """Voids the machine's own events that are ahead and writes them again; holds back those of others.
 
-    All of it happens in one change. Returns what was found; the repair is done when it returns.
+    Everything happens in one change. Returns the findings; the repair is complete when it returns.
     """
     found: list[ClockFindings] = []
 
@@ -126,7 +126,7 @@ def _find_ahead_of_clock(tx: Transaction, ledger: Ledger, keys: set[str]) -> Clo
 
 
 def _is_own(tx: Transaction, event: Event, keys: set[str]) -> bool:
-    """True when a key of this machine covers an event."""
+    """True if a key of this machine covers an event."""
     meta = event.meta
     if event.is_legacy:
         return False
@@ -138,7 +138,7 @@ def _is_own(tx: Transaction, event: Event, keys: set[str]) -> bool:
 
 
 def _whole_commands(tx: Transaction, ahead: Sequence[AheadEvent], withheld: set[str]) -> Iterator[AheadEvent]:
-    """The events, and those before them that belong to the same command: it is there whole or not at all."""
+    """The events and those before them from the same command, which must be complete or absent."""
     yield from ahead
     known = {one.event.meta.id for one in ahead}
     for session in {one.event.meta.session for one in ahead}:
@@ -157,7 +157,7 @@ def _sorted_by_place(events: Iterable[AheadEvent]) -> list[AheadEvent]:
 
 
 def _hold_back(tx: Transaction, foreign: Sequence[AheadEvent]) -> None:
-    """Takes the effect of events away until their time has come."""
+    """Suspends the effect of events until their time has come."""
     if foreign:
         tx.event_rows.remove(one.line for one in foreign)
         for event, line in foreign:
@@ -166,7 +166,7 @@ def _hold_back(tx: Transaction, foreign: Sequence[AheadEvent]) -> None:
 
 
 def _clock_after_repair(tx: Transaction, own: Sequence[AheadEvent]) -> Instant:
-    """The time of the latest event that stays as it is."""
+    """The time of the latest event that remains unchanged."""
     voided = {one.event.meta.id for one in own}
     return max((e.ts for e in confirmed_events(tx) if e.meta.id not in voided), default=BEGINNING)
 
@@ -174,7 +174,7 @@ def _clock_after_repair(tx: Transaction, own: Sequence[AheadEvent]) -> Instant:
 def _rewrite_events(
     tx: Transaction, findings: ClockFindings, ledger: Ledger, actor: Actor, reason: str
 ) -> list[EventEntry]:
-    """Writes the events that void others, each followed by those that restate what it voids."""
+    """Writes the voiding events, each followed by the events that restate what it voids."""
     entries: list[EventEntry] = []
     times: dict[Instant, Instant] = {}
     branch = ledger.repository.branch()
@@ -222,7 +222,7 @@ def _stamp_event(tx: Transaction, event: Event, *, restates: str) -> EventEntry:
 
 
 def _shift_times(event: Event, at: Instant, limit: Instant, times: Mapping[Instant, Instant]) -> Event:
-    """An event at another time. The times it names move with it: a lease ends as long after it as before."""
+    """An event at another time. The times in it are shifted as well: a lease keeps its duration."""
     if isinstance(event, Unknown):
         raise EnvironmentFault(
             f"An event that is ahead of the clock ({event.name}) was written by a newer version of Remand. "
@@ -259,7 +259,7 @@ def _chain_after(tx: Transaction, event: Event) -> str:
 
 
 def restore_tables(ledger: Ledger) -> None:
-    """Makes every table anew. Lines that are not as they were written are dropped, and all files are read again."""
+    """Rebuilds all tables. Altered lines are dropped, and all files are read again."""
     ledger.refresh()
     with ledger.store.write() as tx:
         tx.event_rows.drop([row.line for row in tx.event_rows.rows() if not _is_intact(row.line)])
@@ -287,7 +287,7 @@ _BRING_BACK = "Bring them back with git fetch and git checkout -- .got, or from 
 
 
 class LogFinding(Record, kw_only=True):
-    """Something that is wrong with the log, and what is proposed."""
+    """A problem of the log and the proposed repair."""
 
     kind: str
     what: str
@@ -304,20 +304,20 @@ class Damage(Protocol):
     """A kind of damage."""
 
     def find(self, ledger: Ledger) -> list[LogFinding]:
-        """What there is of it, and what is proposed."""
+        """The existing damage and the proposed repairs."""
 
     def repair(self, ledger: Ledger, actor: Actor, reason: str) -> None:
-        """Does what is proposed, in the user's name, and records it."""
+        """Carries out the proposed repair in the user's name and records it."""
 
 
 def compare_with_base(ledger: Ledger) -> None:
-    """Reads in what is new, and compares every event file with what the base has of it."""
+    """Reads in new content and compares every event file with the base."""
     paths = list(ledger.event_files().values())
     ledger.change(lambda tx: ledger.read_published(tx, ledger.verifier(tx), paths))
 
 
 def verify_ledger(ledger: Ledger) -> VerificationReport:
-    """Checks the whole log, after every event file was compared with the base."""
+    """Checks the whole log after comparing every event file with the base."""
     compare_with_base(ledger)
     with ledger.store.read() as tx:
         return verify_log(
@@ -332,12 +332,12 @@ def verify_ledger(ledger: Ledger) -> VerificationReport:
 
 
 def rebuild_from_files(ledger: Ledger) -> int:
-    """Makes every table anew from the events, and reads all files again: what the tables lost comes back."""
+    """Rebuilds all tables from the events and reads all files again, which restores what the tables lost."""
 
     def rebuild(tx: Transaction) -> int:
         known = {hash(line) for line in chain(tx.events.lines(), tx.group_doubts.lines())}
         ledger.read_files(tx, ledger.exchange.files(), ledger.verifier(tx), known=known)
-        # Neither a doubt nor a mark rests on a row that no group bears out.
+        # No doubt or mark may rest on a row that no group confirms.
         judge_events(tx, {one.line for one in tx.unconfirmed.every()}.union(tx.event_rows.tail(1)))
         rebuild_tables(tx, ledger.store.note_progress)
         note_missing(tx, ledger.marks.all(), ledger.next_time(tx))
@@ -351,19 +351,19 @@ def rebuild_from_files(ledger: Ledger) -> int:
 
 
 def missing_lines(ledger: Ledger) -> list[MissingLines]:
-    """What is missing of the log, as far as it is a fault."""
+    """Missing lines of the log that are a fault."""
     with ledger.store.read() as view:
         return view.missing.faults()
 
 
 def rewritten_lines(ledger: Ledger) -> list[RewrittenLine]:
-    """The lines that are gone from published files."""
+    """Lines missing from published files."""
     with ledger.store.read() as view:
         return view.rewritten.every()
 
 
 def give_up_lines(ledger: Ledger, lines: Sequence[MissingLines], actor: Actor, reason: str) -> None:
-    """Records that the user gives missing lines up: they bar nothing any more."""
+    """Records that the user gives up missing lines, which then block nothing."""
 
     def follow(tx: Transaction) -> None:
         ExpectedLines(tx).update_missing(
@@ -374,7 +374,7 @@ def give_up_lines(ledger: Ledger, lines: Sequence[MissingLines], actor: Actor, r
 
 
 def accept_rewritten(ledger: Ledger, lines: Sequence[RewrittenLine], actor: Actor, reason: str) -> None:
-    """Records that published files stay as they are now."""
+    """Records that published files remain as they are now."""
     given = tuple(AbandonedLines(session="", first=one.line, last=one.line, id=one.hash) for one in lines)
     _record_given_up(ledger, given, actor, reason, lambda tx: tx.rewritten.drop(lines))
 
@@ -394,7 +394,7 @@ def _record_given_up(
 
 
 class MissingDamage:
-    """Lines that are missing: the user may give them up."""
+    """Missing lines, which the user may give up."""
 
     def find(self, ledger: Ledger) -> list[LogFinding]:
         """The missing lines that are a fault."""
@@ -406,22 +406,22 @@ class MissingDamage:
 
 
 class RewrittenDamage:
-    """Published files that have changed: the ledger has their lines, and the user may leave it at that."""
+    """Changed published files: the ledger has their lines, and the user may accept the change."""
 
     def find(self, ledger: Ledger) -> list[LogFinding]:
-        """The lines that are gone from files."""
+        """The lines missing from files."""
         return [_rewritten_finding(one) for one in rewritten_lines(ledger)]
 
     def repair(self, ledger: Ledger, actor: Actor, reason: str) -> None:
-        """Records that the files stay as they are."""
+        """Records that the files remain as they are."""
         accept_rewritten(ledger, rewritten_lines(ledger), actor, reason)
 
 
 class ClockDamage:
-    """Events that are ahead of the machine's clock: its own are written again, those of others are held back."""
+    """Events ahead of the machine's clock: its own are written again, those of others held back."""
 
     def find(self, ledger: Ledger) -> list[LogFinding]:
-        """The runs of events that are ahead, session by session, as far as they can be repaired here."""
+        """The ranges of events that are ahead, by session, as far as they can be repaired here."""
         found = find_events_ahead(ledger)
         return [
             *_ahead_findings("own", found.own, found.now),
@@ -429,7 +429,7 @@ class ClockDamage:
         ]
 
     def repair(self, ledger: Ledger, actor: Actor, reason: str) -> None:
-        """Voids the machine's own and writes them again, in one change with what is held back."""
+        """Voids the machine's own events and writes them again, in one change with holding back the others."""
         repair_clock(ledger, actor, reason)
 
 
@@ -457,16 +457,16 @@ def _ahead_findings(kind: str, events: Sequence[AheadEvent], now: Instant) -> It
 
 
 DAMAGES: Sequence[Damage] = (ClockDamage(), MissingDamage(), RewrittenDamage())
-"""In the order of their repair: while the clock is ahead nothing else can be written."""
+"""In the order of repair: while the clock is ahead, nothing else can be written."""
 
 
 def find_damage(ledger: Ledger) -> list[LogFinding]:
-    """Everything that is wrong and can be repaired."""
+    """All repairable problems."""
     return [finding for damage in DAMAGES for finding in damage.find(ledger)]
 
 
 def repair_damage(ledger: Ledger, actor: Actor, reason: str) -> None:
-    """Does all that is proposed."""
+    """Carries out all proposed repairs."""
     for damage in DAMAGES:
         damage.repair(ledger, actor, reason)
 

@@ -1,4 +1,4 @@
-"""Checks of the log: every line, chain and signature, nothing seen before gone; and the digest of the whole state."""
+"""Checks of the log (every line, chain and signature, and that nothing seen before is gone), and the digest of the state."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ _encode = msgspec.json.Encoder().encode
 
 
 def state_digest(tx: Transaction) -> tuple[str, int]:
-    """The digest of all tasks and of all signed events without effect on one, and how many signed events there are.
+    """A digest of all tasks and all signed events without effect on a task, and the number of signed events.
 
-    Events that were voided and restated do not count: another machine need not have seen them.
+    Voided and restated events are excluded, as another machine need not have seen them.
     """
     voids = active_voids(tx)
     whole = sha256()
@@ -70,22 +70,22 @@ _FIND_FILES = "Get the event files of every branch with git fetch, or restore th
 
 
 class VerificationReport(Record, kw_only=True):
-    """What a check of the log found."""
+    """The result of checking the log."""
 
     events: int
     problems: tuple[Problem, ...]
     unconfirmed: tuple[UnconfirmedEvent, ...] = ()
-    """Events that no trusted key covers. That alone is no problem: the user may come to trust the key."""
+    """Events that no trusted key covers. That alone is not a problem: the user may trust the key later."""
     given_up: tuple[Repair, ...] = ()
     """Missing lines that the user has given up."""
     is_ledger_wrong: bool = False
-    """True when something is wrong with the ledger's own file, which can be made anew."""
+    """Whether the ledger's own file is damaged, which can be rebuilt."""
     set_aside: tuple[Problem, ...] = ()
-    """What stood behind the ledger's own lines in the open event file, and was moved out of it."""
+    """Lines found after the ledger's own in the open event file and moved out of it."""
 
     @property
     def ok(self) -> bool:
-        """True when nothing is wrong."""
+        """True if there is no problem."""
         return not self.problems
 
 
@@ -99,7 +99,7 @@ def verify_log(
     skew: float = Policy().clock_skew_seconds,
     note_progress: Callable[[str], None] = lambda _: None,
 ) -> VerificationReport:
-    """Reads every file and every kept event again, and says how far it has come."""
+    """Reads every file and every stored event again, reporting progress."""
     now = clock.now()
     limit = latest_event_time(now, skew, tx.head.bounded_from)
     note_progress("checking signatures")
@@ -143,7 +143,7 @@ def verify_log(
 
 
 class _EventCheck:
-    """Reads every kept event again."""
+    """Reads every stored event again."""
 
     def __init__(
         self, tables: _Tables, chains: _Chains, known: set[int], note_progress: Callable[[str], None]
@@ -152,15 +152,15 @@ class _EventCheck:
         self.tables = tables
         self.chains = chains
         self.known = known
-        """The hashes of lines that were examined."""
+        """The hashes of the examined lines."""
         self.count = 0
         self.wrong: list[Problem] = []
-        """What is wrong with the ledger's own file."""
+        """Problems of the ledger's own file."""
         self.broken: list[Problem] = []
-        """What is wrong with the sessions' chains."""
+        """Problems of the sessions' chains."""
 
     def read(self, tx: Transaction, limit: Instant, voids: VoidedEvents, groups: GroupsInMemory) -> None:
-        """Compares what the tables say of each event with what its line and the groups say."""
+        """Compares the tables' data about each event with its line and the groups."""
         rows = tx.event_rows.rows()
         while batch := list(islice(rows, _BATCH)):
             self._note_progress(f"checking events, {self.count:,}")
@@ -194,7 +194,7 @@ def _set_aside_problems(tx: Transaction) -> list[Problem]:
 
 
 def _lost_events(tx: Transaction, exchange: Exchange, known: Collection[int]) -> Iterator[Problem]:
-    """Events that a file has and the ledger lost after it had read them."""
+    """Events in a file that the ledger lost after reading them."""
     held, legacy = tx.held.ids(), event_ids(tx, "")
     for mark in exchange.files():
         lines = file_events(exchange, mark.path, known)
@@ -218,7 +218,7 @@ def _kept_among(tx: Transaction, events: Iterable[Event]) -> set[str]:
 def _missing_problems(
     tx: Transaction, lost: Iterable[MissingLines], tasks: Collection[str], marks: SessionMarks
 ) -> Iterator[Problem]:
-    """Events that signed groups name or leave out, or that this machine has seen, and that are not here."""
+    """Absent events that signed groups name or skip, or that this machine has seen."""
     seen = marks.all()
     for one in lost:
         if not is_fault(one, tasks, tx.head.session):
@@ -240,7 +240,7 @@ def _missing_problems(
 
 
 def _clock_problems(tx: Transaction, now: Instant, skew: float) -> Iterator[Problem]:
-    """The ledger's clock, when it is so far ahead that nothing can be written."""
+    """The ledger's clock, if it is too far ahead to write anything."""
     if is_clock_ahead(tx.head.clock, now, skew):
         yield _ledger_problem(
             f"the latest event is from {tx.head.clock}, and this machine's clock says {now}: nothing can be written. "
@@ -249,17 +249,17 @@ def _clock_problems(tx: Transaction, now: Instant, skew: float) -> Iterator[Prob
 
 
 class _Tables:
-    """Folds the events anew while they pass by, to compare the outcome with the tables."""
+    """Folds the events again in one pass to compare the result with the tables."""
 
     def __init__(self, unconfirmed: Iterable[UnconfirmedEvent]) -> None:
         self._withheld = {found.line: found for found in unconfirmed}
         self._fold = Fold()
         self._traces: list[Trace] = []
         self._adopted: list[tuple[str, str]] = []
-        """The handoffs of imported lines that name no task, each with the task its line was given to."""
+        """The handoffs of imported lines that name no task, with the task assigned to each line."""
 
     def check(self, entry: EventEntry, row: KeptLine) -> Iterator[Problem]:
-        """What the tables of events say wrong of one, which is then folded."""
+        """Compares the event tables with one event and folds it."""
         event, task = entry.event, entry.subject
         withheld = self._withheld.get(row.line)
         handoff = getattr(event, "handoff_id", "") if event.is_legacy and not task else ""
@@ -276,7 +276,7 @@ class _Tables:
             self._traces.append(left)
 
     def differences(self, tx: Transaction, groups: Sequence[SignedGroup]) -> Iterator[Problem]:
-        """Where the tables are not what the events make of them."""
+        """Where the tables differ from the result of the events."""
         fold = self._fold
         tasks = fold.folded_tasks(tx)
         found = chain(
@@ -311,7 +311,7 @@ def _event_name(event: Event) -> str:
 def _group_problems(
     every: Iterable[SignedGroup], exchange: Exchange, verifier: Verifier
 ) -> Iterator[Problem]:
-    """Groups whose signature is wrong, by file and line where a file has it, and those the ledger judged otherwise."""
+    """Groups with an invalid signature, by file and line if a file has them, and those that the ledger judged differently."""
     kept = {found.group: found for found in every}
     wrong: dict[bytes, EventGroup] = {}
     for group, doubt in verifier.doubts(kept).items():
@@ -348,19 +348,19 @@ def _numbers_text(session: str, first: int, last: int) -> str:
 
 
 class _Chains:
-    """Follows each session's chain while its events pass by.
+    """Follows each session's chain in one pass.
 
-    Whoever writes a file can give an event any session and number, so what is here is told by what is signed and by ids.
+    The writer of a file can give an event any session and number, so presence is determined by signatures and ids.
     """
 
     def __init__(self, unsigned: Collection[str]) -> None:
         self._unsigned = unsigned
         self._last: dict[str, tuple[Event, Doubt]] = {}
         self.tasks: set[str] = set()
-        """The tasks that have events here."""
+        """The tasks that have events."""
 
     def check(self, event: Event, doubt: Doubt) -> Iterator[Problem]:
-        """What is wrong with the place of one kept event in its chain."""
+        """The problems of a stored event's place in its chain."""
         meta = event.meta
         self.tasks.add(event_task_id(event))
         if event.is_legacy:
