@@ -1,1 +1,1 @@
-"""Rules and facts: what may happen to a task, and what follows when it does."""
+"""Rules and facts: what may happen to a task, and what follows from it."""

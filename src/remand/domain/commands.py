@@ -1,4 +1,4 @@
-"""What can be asked: one class per command, and `CommandContext`, which adds time, actor and facts."""
+"""The commands: one class each, and `CommandContext`, which adds time, actor and facts."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from remand.domain.record import Record
 
 
 class Command(Record, tag_field="ask", tag=str.lower):
-    """What somebody wants to happen. Only `decide` says what follows from it."""
+    """A request for a change. Only `decide` determines what follows from it."""
 
 
 class TaskCommand(Command, kw_only=True):
@@ -25,7 +25,7 @@ class TaskCommand(Command, kw_only=True):
 
 
 class ClaimCommand(TaskCommand, kw_only=True):
-    """A command of the agent that holds the task; the handoff, when given, must be the current one."""
+    """A command by the task's holder; if a handoff is given, it must be the current one."""
 
     agent: str
     handoff_id: str = ""
@@ -33,25 +33,25 @@ class ClaimCommand(TaskCommand, kw_only=True):
 
 
 class HandoffCommand(Command, kw_only=True):
-    """A command about a handoff, and by it about its task."""
+    """A command about a handoff and its task."""
 
     handoff_id: str
 
 
 class PlanForgeAction(TaskCommand, kw_only=True, tag="intendact"):
-    """Begin an action. Asked again for an action that is begun, it says whether that may still be done."""
+    """Begins an action. For an action that has begun, it says whether it may still be carried out."""
 
     act: ForgeAction
     about: str = ""
-    """The commit that is meant; nothing else is pushed, shown or merged."""
+    """The commit concerned; nothing else is pushed, shown or merged."""
     base: str = ""
     """The branch that work is merged into."""
     is_again: bool = False
-    """Also when it was given up: the user wants it tried again."""
+    """Whether the user wants to retry an action that was given up."""
 
 
 class RecordForgeAction(TaskCommand, kw_only=True, tag="noteact"):
-    """Note that an action has happened."""
+    """Records that an action has happened."""
 
     act: ForgeAction
     about: str = ""
@@ -61,13 +61,13 @@ class RecordForgeAction(TaskCommand, kw_only=True, tag="noteact"):
 
 
 class RecordForgeActionFailure(TaskCommand, kw_only=True, tag="noteactfailure"):
-    """Note that an action could not be done."""
+    """Records that an action failed."""
 
     act: ForgeAction
     about: str = ""
     why: str
     is_final: bool = False
-    """Trying again would change nothing."""
+    """Whether retrying is pointless."""
 
 
 class SettleFinding(TaskCommand, kw_only=True):
@@ -79,14 +79,14 @@ class SettleFinding(TaskCommand, kw_only=True):
 
 
 class OverrideGate(TaskCommand, kw_only=True):
-    """Let a gate's failure pass, for the code tree it was measured on."""
+    """Override a gate's failure for the measured code tree."""
 
     gate: str
     reason: str
 
 
 class RecordVerdict(TaskCommand, kw_only=True):
-    """Note what the gates measured of an agent's done claim."""
+    """Record the gates' result for an agent's done claim."""
 
     agent: str
     handoff_id: str = ""
@@ -97,20 +97,20 @@ class RecordVerdict(TaskCommand, kw_only=True):
 
 
 class CountIdleStop(TaskCommand, kw_only=True):
-    """Count a stop that left nothing to measure; at the policy's limit the task goes to a human."""
+    """Count a stop that left nothing to measure; at the policy's limit the task is escalated to a human."""
 
     handoff_id: str
     """The claim under which the agent stopped."""
     key: str = ""
-    """The same for the same stop, however often it is reported."""
+    """Identifies the stop, so that repeated reports count once."""
     reason: str = ""
     """What the agent was told."""
     commit: str = ""
-    """The rejected commit that was submitted once more, if that is why there is nothing to measure."""
+    """The rejected commit that was resubmitted, if that is why there is nothing to measure."""
 
 
 class RecordSessionVerdict(TaskCommand, kw_only=True):
-    """Record what the gates said of a session that holds no task; the task stands for the session."""
+    """Record the gates' result for a session without a task; the task argument stands for the session."""
 
     verdict: Verdict
     host: str = ""
@@ -119,21 +119,21 @@ class RecordSessionVerdict(TaskCommand, kw_only=True):
 
 
 class NoteGatesMeasured(TaskCommand, kw_only=True):
-    """Note that gates could be measured again, and close the task's question about its gates once none is broken."""
+    """Record that gates ran again, and close the task's question about gates if none is broken any more."""
 
     gates: tuple[str, ...] = ()
-    """None: the rules may have changed."""
+    """Empty: the rules may have changed."""
 
 
 class LockOut(TaskCommand, kw_only=True):
-    """Keep an agent away from the task."""
+    """Lock an agent out of the task."""
 
     agent: str
     reason: str
 
 
 class Unlock(TaskCommand, kw_only=True):
-    """Let a locked-out agent work on the task again."""
+    """Clear an agent's lockout."""
 
     agent: str
     reason: str
@@ -151,12 +151,12 @@ class ApproveReview(TaskCommand, kw_only=True):
 
     commit: str
     checked: tuple[Finding, ...] = ()
-    """What was looked at, line by line, and found to hold."""
+    """The lines that were checked and found correct."""
     source: str = ""
 
 
 class RejectReview(TaskCommand, kw_only=True):
-    """Send the submission at a commit back with findings."""
+    """Reject the submission at a commit with findings."""
 
     commit: str
     findings: tuple[Finding, ...] = ()
@@ -164,22 +164,22 @@ class RejectReview(TaskCommand, kw_only=True):
 
 
 class DismissObjections(TaskCommand, kw_only=True):
-    """Dismiss what was said against the task under keys that are not trusted."""
+    """Dismiss objections to the task signed by untrusted keys."""
 
     signer: str = ""
-    """The id of the key; empty: every such key that said something so far."""
+    """The id of the key; empty: all untrusted keys with objections so far."""
     reason: str
 
 
 class RetractReview(TaskCommand, kw_only=True):
-    """Take a rejection back; without an id the reviewer's last one that stands."""
+    """Retract a rejection; without an id, the reviewer's last standing one."""
 
     reason: str
     review_id: str = ""
 
 
 class RetractAnswer(TaskCommand, kw_only=True):
-    """Take back the last answer about the task: to a question, a held finding or a rejection."""
+    """Retract the last answer about the task: to a question, a held finding or a rejection."""
 
     reason: str = ""
 
@@ -193,13 +193,13 @@ class ReassignTask(TaskCommand, kw_only=True):
 
 
 class EscalateTask(TaskCommand, kw_only=True):
-    """Ask the user what becomes of the task."""
+    """Ask the user how to continue with the task."""
 
     reason: str
 
 
 class AnswerEscalation(TaskCommand, kw_only=True):
-    """Decide what becomes of an escalated task."""
+    """Answer the question of an escalated task."""
 
     option: str
     escalation_id: str = ""
@@ -207,17 +207,17 @@ class AnswerEscalation(TaskCommand, kw_only=True):
 
 
 class AcknowledgeEscalation(TaskCommand, kw_only=True):
-    """Say that the question was seen."""
+    """Acknowledge a question."""
 
     escalation_id: str = ""
 
 
 class FetchFeedback(ClaimCommand, kw_only=True):
-    """Note that the agent that holds the task was given its feedback."""
+    """Record that the task's holder received its feedback."""
 
 
 class NoteReview(TaskCommand, kw_only=True):
-    """Keep a review of a forge that cannot count, with the reason."""
+    """Record a forge review that does not count, with the reason."""
 
     reviewer: str
     source: str
@@ -227,17 +227,17 @@ class NoteReview(TaskCommand, kw_only=True):
 
 
 class AddComments(TaskCommand, kw_only=True):
-    """Add a reviewer's comments on a forge to the rejection of the work that they are about."""
+    """Add a reviewer's forge comments to the rejection of the work they concern."""
 
     handoff_id: str
     tree: str
-    """With the handoff, which rejection: the code tree that was rejected."""
+    """Identifies the rejection, together with the handoff: the rejected code tree."""
     findings: tuple[Finding, ...]
     source: str = ""
 
 
 class NoteMerge(TaskCommand, kw_only=True):
-    """Keep that work was merged on the forge although it had not passed here."""
+    """Record that work was merged on the forge without having passed here."""
 
     by: str
     commit: str
@@ -246,20 +246,20 @@ class NoteMerge(TaskCommand, kw_only=True):
 
 
 class NoteDelivery(TaskCommand, kw_only=True):
-    """Note that a channel took the notice of an escalation, an alert or an override."""
+    """Record that a channel received the notice of an escalation, an alert or an override."""
 
     escalation_id: str
     channel: str
     is_last: bool = False
-    """No channel is left that has to be told of it."""
+    """Whether all channels have now received it."""
 
 
 class RepeatEscalation(TaskCommand, kw_only=True):
-    """Tell the user again of a question nobody has answered in time."""
+    """Remind the user of a question that was not answered in time."""
 
 
 class AssignTask(Command, kw_only=True):
-    """Claim a task for an agent and begin its run, in one; with no id the next one that suits the agent."""
+    """Claim a task for an agent and begin its run; without an id, the next suitable task."""
 
     agent: str
     run_id: str
@@ -268,7 +268,7 @@ class AssignTask(Command, kw_only=True):
 
 
 class StartRun(TaskCommand, kw_only=True):
-    """Begin another run: of the agent that holds the task, or of a reviewer or director."""
+    """Begin another run of the task's holder, or of a reviewer or director."""
 
     agent: str
     run_id: str
@@ -277,7 +277,7 @@ class StartRun(TaskCommand, kw_only=True):
 
 
 class EndRun(TaskCommand, kw_only=True):
-    """Note how a run ended."""
+    """Record how a run ended."""
 
     run_id: str
     how: How
@@ -288,15 +288,15 @@ class EndRun(TaskCommand, kw_only=True):
     cost: float = 0.0
     detail: str = ""
     has_work: bool = False
-    """There are commits or uncommitted files of it."""
+    """Whether it left commits or uncommitted files."""
     is_systems: bool = False
-    """It is known to be the system's fault: nothing is counted against the task either."""
+    """Whether the system is certainly at fault, so that it is not charged to the task."""
     is_answered: bool = False
-    """It did what it was started for, whatever its exit status."""
+    """Whether it fulfilled its purpose, whatever its exit status."""
 
 
 class CheckStaff(TaskCommand, kw_only=True):
-    """Ask the user, should nobody on the team be left for the task, or its agent have given it up."""
+    """Ask the user if nobody on the team can take the task, or its agent gave it up."""
 
 
 class AddTask(Command, kw_only=True):
@@ -311,23 +311,23 @@ class AddTask(Command, kw_only=True):
     aliases: tuple[str, ...] = ()
     depends_on: tuple[str, ...] = ()
     must_pass: tuple[str, ...] = ()
-    """Patterns of the tests that prove the work: they must pass, whatever they did before."""
+    """Patterns of the tests that prove the work: they must pass, whatever their results before."""
     own_id: str = ""
-    """An id that the user or a director chose; empty: a new one."""
+    """An id chosen by the user or a director; empty: a new one."""
 
 
 class ImportIssue(AddTask, kw_only=True):
-    """Add the task that an issue of the forge stands for."""
+    """Add the task for an issue of the forge."""
 
     issue: int
     source: str
-    """The issue's place, which no other has: `github:owner/name#12`."""
+    """The issue's unique source: `github:owner/name#12`."""
     author: str = ""
     opened_at: Instant = ""
 
 
 class EditTask(TaskCommand, kw_only=True):
-    """Change what a task says; None leaves a field as it is."""
+    """Edit the task; None leaves a field unchanged."""
 
     title: str | None = None
     scope: str | None = None
@@ -342,18 +342,18 @@ class EditTask(TaskCommand, kw_only=True):
 
 
 class ClaimTask(Command, kw_only=True):
-    """Take a task, or with no id the next one that suits the agent."""
+    """Claim a task; without an id, the next suitable one."""
 
     agent: str
     task_id: str = ""
 
 
 class Heartbeat(ClaimCommand, kw_only=True):
-    """Say that the agent is still at work."""
+    """Renew the lease."""
 
 
 class ReleaseTask(ClaimCommand, kw_only=True):
-    """Give the task back untouched."""
+    """Return the task unchanged."""
 
 
 class ContinueTask(ClaimCommand, kw_only=True):
@@ -361,11 +361,11 @@ class ContinueTask(ClaimCommand, kw_only=True):
 
 
 class WaitTask(ClaimCommand, kw_only=True):
-    """Wait for something outside, named in `reason`."""
+    """Wait for an external condition, named in `reason`."""
 
 
 class FailTask(ClaimCommand, kw_only=True):
-    """Give up."""
+    """Give up the task."""
 
 
 class SubmitTask(ClaimCommand, kw_only=True):
@@ -374,41 +374,41 @@ class SubmitTask(ClaimCommand, kw_only=True):
     commit: str
     branch: str = ""
     is_branch_given: bool = False
-    """The branch was named for this, and is not only the one that was checked out."""
+    """Whether the branch was given explicitly, not merely checked out."""
     pr: int = 0
 
 
 class CancelTask(TaskCommand, kw_only=True):
-    """Decide that the task will not be done."""
+    """Cancel the task."""
 
     reason: str = ""
 
 
 class ReopenTask(TaskCommand, kw_only=True):
-    """Bring a failed, blocked or escalated task back to its queue, or one that was cancelled."""
+    """Return a failed, blocked, escalated or cancelled task to its queue."""
 
     reason: str = ""
 
 
 class DeferTask(TaskCommand, kw_only=True):
-    """Let the task sleep until others are done."""
+    """Defer the task until others are done."""
 
     waits_for: tuple[str, ...]
     reason: str = ""
 
 
 class InitiateHandoff(TaskCommand, kw_only=True):
-    """Pass the task to one agent."""
+    """Offer the task to one agent."""
 
     target: str
     source: str = ""
     instructions: str = ""
     own_id: str = ""
-    """An id for the handoff that was chosen; empty: a new one."""
+    """A chosen id for the handoff; empty: a new one."""
 
 
 class AcceptHandoff(HandoffCommand, kw_only=True):
-    """Take a handoff as its target."""
+    """Accept a handoff as its target."""
 
     agent: str
     acknowledgment: str = ""
@@ -426,7 +426,7 @@ class CompleteHandoff(HandoffCommand, kw_only=True):
 
 
 class RejectHandoff(HandoffCommand, kw_only=True):
-    """Reject the task of a handoff, with a record of what was tried and what stands in the way."""
+    """Reject the task of a handoff, with a record of the attempts and the blocker."""
 
     agent: str
     rejection: dict[str, Any]
@@ -450,13 +450,13 @@ class AnswerRejection(HandoffCommand, kw_only=True):
 
 
 class GiveOpinion(HandoffCommand, kw_only=True):
-    """Note what an adviser says of the last rejection of a handoff."""
+    """Record an adviser's opinion on the last rejection of a handoff."""
 
     opinion: str
 
 
 class ExpireLease(TaskCommand, kw_only=True):
-    """End what has run out on a task: its lease, or offers nobody accepted."""
+    """End an expired lease or expired offers."""
 
 
 class WakeTask(TaskCommand, kw_only=True):
@@ -464,11 +464,11 @@ class WakeTask(TaskCommand, kw_only=True):
 
 
 class SettleTask(TaskCommand, kw_only=True):
-    """Close a decomposed task whose sub-tasks have ended."""
+    """Close a decomposed task whose subtasks have ended."""
 
 
 class CommandContext(Record, kw_only=True):
-    """A command with everything `decide` may look at besides the task itself."""
+    """A command with everything besides the task that `decide` may use."""
 
     command: Command
     actor: Actor

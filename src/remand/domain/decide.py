@@ -1,4 +1,4 @@
-"""What may happen: every command, declared once, and how a command on a task becomes events, or a refusal."""
+"""The registry of commands, and `decide`, which turns a command on a task into events or a refusal."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from remand.domain.task import Task
 
 
 class FactKind(Enum):
-    """Facts that are looked up for some commands only; `app/facts.py` has a function for each."""
+    """Facts that only some commands need; `app/facts.py` has a lookup function for each."""
 
     NEW_TASK = auto()
     NEW_HANDOFF = auto()
@@ -52,27 +52,27 @@ class FactKind(Enum):
 
 
 class CommandRule(NamedTuple):
-    """What is declared of one command."""
+    """The declaration of one command."""
 
     decide: Callable[[Any, Any, c.CommandContext], Events]
     leads_to: str
-    """The names of the events that may follow from it."""
+    """The names of the events it may lead to."""
     refusals: str
-    """The codes of what its decision may refuse, besides `COMMON_REFUSALS`."""
+    """The refusal codes of its decision, besides `COMMON_REFUSALS`."""
     roles: frozenset[Role] | None = None
-    """Which roles may give it; None: everyone, or the agent that holds the claim."""
+    """The roles that may give it; None: everybody, or the holder of the claim."""
     needs: tuple[FactKind, ...] = ()
     names: tuple[str, ...] = ()
-    """The fields that name a member."""
+    """The fields that name members."""
     is_by_agent: bool = False
-    """Its field `agent` is whoever gives it."""
+    """Whether its field `agent` is the actor."""
     is_verified: bool = True
-    """False when it releases no work: events of a task that was only added need no second look."""
+    """Whether the task's events must be verified; False for a command that releases no work."""
     is_internal: bool = False
-    """Only the program itself gives it, in a member's name; no interface takes it."""
+    """Whether only the program itself gives it, in a member's name; no interface accepts it."""
 
 
-# What judges rejections reads much, and is loaded with the first one.
+# The module that judges rejections loads much, so it is imported with the first rejection.
 
 
 def _file_rejection(task: Task, command: c.RejectHandoff, context: c.CommandContext) -> Events:
@@ -101,10 +101,10 @@ COMMON_REFUSALS = (
     "bad_value lines_missing name_taken not_authorised not_eligible not_yours "
     "nothing_to_claim unknown_handoff unknown_task user_only"
 )
-"""What any command may be refused for, before or after its own decision: a name, a role, a task that is not there."""
+"""Refusals possible for any command, before or after its decision: about names, roles, unknown tasks."""
 
 RULES: dict[type[c.Command], CommandRule] = {
-    # Tasks. In each row: the decision, its events, its refusals, and the roles, where not everyone may give the command.
+    # Tasks. Each row: the decision, its events, its refusals, and the roles if not everybody may give the command.
     c.AddTask: CommandRule(tasks.add_task, "edge.create node.create",
         "taken", needs=(FactKind.NEW_TASK, FactKind.LINKS), is_verified=False),
     c.ImportIssue: CommandRule(tasks.import_issue, "edge.create forge.import node.create",
@@ -238,16 +238,16 @@ RULES: dict[type[c.Command], CommandRule] = {
 }  # fmt: skip
 
 REQUESTS = tuple(kind for kind, rule in RULES.items() if rule.roles != COORDINATOR and not rule.is_internal)
-"""The commands that an interface may take from outside."""
+"""The commands that interfaces may accept."""
 
 
 def require_permission(kind: type[c.Command], actor: Actor) -> None:
-    """Refuses an actor none of whose roles allows such a command."""
+    """Refuses an actor without a role that permits such a command."""
     require_role(RULES[kind].roles, actor)
 
 
 def decide(task: Task | None, context: c.CommandContext) -> Events | Refused:
-    """The events that follow from a command, or the refusal of it."""
+    """The events that follow from a command, or its refusal."""
     command, actor, facts = context.command, context.actor, context.facts
     rule = RULES[type(command)]
     try:

@@ -1,1 +1,1 @@
-"""Who is who: the team, the names of its members, and the keys that are trusted."""
+"""Identity and access: the team, its members' names, trusted keys and tokens."""

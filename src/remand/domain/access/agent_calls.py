@@ -1,4 +1,4 @@
-"""What an agent may call: which commands through its socket, about which task, and only in its own name."""
+"""What an agent may call through its socket: which commands, for which task, and only in its own name."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ class CommandPermission(NamedTuple):
     """A command that an agent may use."""
 
     about: str = ""
-    """What it names, which must be the run's own: a task or a handoff. Empty: it only reads."""
+    """What it names, which must belong to the run: a task or a handoff. Empty for a command that only reads."""
     named: str = ""
-    """The argument that names it."""
+    """The argument with that name."""
     is_long: bool = False
-    """It may take minutes."""
+    """Whether it may take minutes."""
     hands_in: bool = False
-    """It submits the tip of the worktree's branch."""
+    """Whether it submits the tip of the worktree's branch."""
 
 
 _OWN = CommandPermission(TASK, "id")
@@ -70,7 +70,7 @@ PERMITTED_COMMANDS: dict[str, CommandPermission] = {
     "inbox": _READS,
     "log tail": _READS,
 }
-"""Everything an agent may call; the rules of the ledger hold besides. What is not here is not an agent's."""
+"""All commands an agent may call; the rules of the ledger apply as well."""
 
 _USER_COMMANDS = {
     "notify": "Only the user may send notices.",
@@ -81,11 +81,11 @@ _USER_COMMANDS = {
     "serve": "Only the user may start a coordinator, and not from inside an agent's environment.",
     "coordinator stop": "Only the user may stop the coordinator, and not from inside an agent's environment.",
 }
-"""Commands that do not ask the ledger and are the user's, with the reason an agent reads."""
+"""Commands of the user that do not reach the ledger, with the reason shown to agents."""
 
 
 def require_call_size(arguments: Sequence[str]) -> None:
-    """Refuses a call that is longer than any honest one."""
+    """Refuses a call that is longer than any legitimate one."""
     size = sum(map(len, arguments))
     if len(arguments) > MAX_ARGUMENTS or size > MAX_CHARACTERS:
         raise Refused(
@@ -96,9 +96,9 @@ def require_call_size(arguments: Sequence[str]) -> None:
 
 
 def require_agent_command(command: str, *, is_worker: bool) -> CommandPermission:
-    """What a command permits; refuses one that is not an agent's, or that decides and comes from a reviewing agent.
+    """The permission for a command; refuses commands not meant for agents, and decisions by a reviewing agent.
 
-    A reviewing agent looks at another's code, and that code could call the socket as well.
+    A reviewing agent works on foreign code, which could call the socket as well.
     """
     permission = PERMITTED_COMMANDS.get(command)
     if permission is None:
@@ -116,7 +116,7 @@ def require_agent_command(command: str, *, is_worker: bool) -> CommandPermission
 
 
 def require_own_folder(own: str, meant: str, given: str) -> None:
-    """Refuses a folder outside the agent's worktree; both paths are normalised, the folder is quoted as it was given."""
+    """Refuses a folder outside the agent's worktree; both paths are normalised, and the folder is quoted as given."""
     if meant != own and not meant.startswith(f"{own}/"):
         raise Refused(
             "not_yours", f"This agent socket serves only the ledger of {own}. Omit -C {_quote(given)}."
@@ -124,7 +124,7 @@ def require_own_folder(own: str, meant: str, given: str) -> None:
 
 
 def require_agent_name(agent: str, names: Iterable[str]) -> None:
-    """Refuses to let an agent act under any other name through its socket."""
+    """Refuses any other agent name in a call through an agent's socket."""
     for name in names:
         if name not in ("", agent):
             raise Refused(
@@ -133,19 +133,19 @@ def require_agent_name(agent: str, names: Iterable[str]) -> None:
 
 
 def require_environment_name(own: str, named: str) -> None:
-    """Refuses another name than the one that an agent's environment gives."""
+    """Refuses a name other than the one in an agent's environment."""
     if own and named and fold_name(named) != fold_name(own):
         raise Refused("not_yours", f"This is {own}'s environment; nobody can act as {named} from here.")
 
 
 def require_own_task(agent: str, own_task_id: str, task_id: str, named: str) -> None:
-    """Refuses to let a call be about another task than the run's own; `named` is how the call named it."""
+    """Refuses a call about a task other than the run's own; `named` is the name used in the call."""
     if task_id != own_task_id:
         raise _foreign_task_refusal(agent, own_task_id, f"{_quote(named)} does not belong to this run")
 
 
 def require_named_task(agent: str, own_task_id: str, named: str) -> None:
-    """Refuses a claim of whatever task comes next: a run works on its own task."""
+    """Refuses to claim the next task of the queue: a run works on its own task."""
     if not named:
         raise _foreign_task_refusal(agent, own_task_id, "Your task is fixed for this run")
 
@@ -155,13 +155,13 @@ def _foreign_task_refusal(agent: str, own_task_id: str, why: str) -> Refused:
 
 
 def require_own_branch(branch: str, named: str) -> None:
-    """Refuses a branch that is not the one the run works on."""
+    """Refuses a branch other than the run's."""
     if named not in ("", branch):
         raise Refused("not_yours", f"This run works on {branch}, not on {_quote(named)}.")
 
 
 def require_tip(name: str, tip: str, branch: str) -> str:
-    """The commit that is submitted: the tip of the branch, by whatever name it is called; another is refused."""
+    """The commit to submit: the tip of the branch under any of its names; other commits are refused."""
     if not tip:
         raise Refused("nothing_committed", f"There is no commit on {branch}. Commit the work first.")
     if not is_tip_by_name(name, branch) and not (is_commit_id(name) and tip.startswith(name.lower())):
@@ -173,12 +173,12 @@ def require_tip(name: str, tip: str, branch: str) -> str:
 
 
 def is_tip_by_name(name: str, branch: str) -> bool:
-    """True for a name that stands for the tip of the run's branch."""
+    """True for a name of the tip of the run's branch."""
     return name in ("", "HEAD", "@", branch, f"refs/heads/{branch}")
 
 
 def is_commit_id(name: str) -> bool:
-    """True for a commit's id, whole or shortened: the only name that is the same wherever it is looked up."""
+    """True for a full or abbreviated commit id, the only name that means the same everywhere."""
     return bool(_COMMIT.fullmatch(name))
 
 
@@ -189,12 +189,12 @@ def require_commit_id(name: str) -> None:
 
 
 def require_outside_agent(command: str, *, is_confined: bool) -> None:
-    """Refuses one of the user's own commands inside an agent's environment."""
+    """Refuses the user's own commands inside an agent's environment."""
     if is_confined:
         raise Refused("user_only", _USER_COMMANDS[command])
 
 
 def _quote(text: str) -> str:
-    """What an agent said, on one line and cut short."""
+    """An agent's text, shortened to one line."""
     flat = " ".join(remove_invisible(text, "�").split())
     return flat if len(flat) <= MAX_QUOTED else f"{flat[: MAX_QUOTED - 1]}…"

@@ -1,7 +1,7 @@
-"""Which characters look like which: Unicode 15.0.0, confusables.txt. `scripts/confusables.py` made it; do not edit it.
+"""Confusable characters: generated from Unicode 15.0.0, confusables.txt, by `scripts/confusables.py`; do not edit.
 
-Loaded only to look at a name that is not known yet. It holds the characters that can stand in a name or look like one that
-can, as far as compatibility forms (NFKC) do not tell them apart already.
+Imported only to check a name that is not known yet. It contains the characters that can be part of a name or look like
+one that can, except those that compatibility normalisation (NFKC) already unifies.
 
 Copyright (c) 1991-2022 Unicode, Inc., under the Unicode License (unicode.org/terms_of_use.html).
 """
@@ -213,4 +213,4 @@ PROTOTYPES: dict[int, str] = {
     for prototype, _, codes in (group.partition("="),)
     for code in codes.split(",")
 }
-"""What a character is replaced with before two names are compared, by its code point."""
+"""The replacement of each code point before names are compared."""

@@ -1,4 +1,4 @@
-"""When a call that finds no coordinator may start one, which outlives it."""
+"""Whether a call without a running coordinator may start one, which outlives the call."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ AGENT_VARIABLES = (
     *("REMAND_TASK", "REMAND_SOCKET", "REMAND_HANDOFF"),
     *("CLAUDECODE", "CODEX_SANDBOX", "GEMINI_CLI", "QWEN_CODE", "COPILOT_CLI", "CURSOR_AGENT"),
 )
-"""Set in the shells of agents. What such a shell says is nobody's word for the user's."""
+"""Variables set in agents' shells. What such a shell says does not count as the user's word."""
 CI_VARIABLES = (
     *("CI", "GITHUB_ACTIONS", "GITLAB_CI", "BUILDKITE"),
     *("JENKINS_URL", "TEAMCITY_VERSION", "TF_BUILD"),
@@ -19,42 +19,42 @@ NEVER_STARTING = frozenset(
         *("hook", "hook relay", "notify", "handoff consult"),
     )
 )
-"""Commands after which none is started: they only look, agents and hosts call them, or Remand itself does behind a call."""
+"""Commands that never start one: they only read, are called by agents and hosts, or are run by Remand itself."""
 AUTO, OFF, ON = "auto", "off", "on"
 VARIABLE = "REMAND_COORDINATOR"
 
 
 class StartFacts(Record, kw_only=True):
-    """What is known about a call and the process it is made in. A text names what shows something, and is empty otherwise."""
+    """Facts about a call and its process. A text field names the evidence and is empty without any."""
 
     setting: str = AUTO
-    """`[run] coordinator` of the configuration."""
+    """`[run] coordinator` in the configuration."""
     variable: str = ""
-    """`REMAND_COORDINATOR` of the environment: `on`, nothing or `auto`; whatever else it is means `off`."""
+    """`REMAND_COORDINATOR` in the environment: `on`, empty or `auto`; any other value means `off`."""
     agent: str = ""
-    """The variable, or the socket, that shows an agent's process."""
+    """The variable or socket that marks an agent's process."""
     actor: str = ""
-    """Who acts, unless it is the user."""
+    """The actor, unless it is the user."""
     namespace: str = ""
-    """The kind of namespace that this process shares with few others."""
+    """The kind of namespace that this process does not share with the system."""
     owner: str = ""
-    """The folder that belongs to another user: the ledger, or the home."""
+    """The folder owned by another user: the ledger or the home."""
     limit: str = ""
-    """The resource that this process may use only so much of, and so would its children."""
+    """The resource limit of this process, which its children would inherit."""
     has_own_channels: bool = False
-    """True when only this process's environment names channels for notices."""
+    """Whether notice channels are configured only in this process's environment."""
     ci: str = ""
-    """The variable that shows a run of continuous integration."""
+    """The variable that marks a continuous integration run."""
     init: str = ""
-    """What runs as process 1, when it is not known to look after processes whose parents have ended."""
+    """The program running as process 1, if it is not known to reap orphans."""
     file_system: str = ""
-    """The kind of file system the ledger is on, when other machines may use it, too."""
+    """The kind of the ledger's file system, if other machines may use it, too."""
 
 
 def start_obstacle(facts: StartFacts) -> str:
-    """Why no coordinator may be started; empty when one may.
+    """Why no coordinator may be started; empty if one may.
 
-    Nothing lets an agent start one. `REMAND_COORDINATOR=on` permits it where only the surroundings are unusual.
+    An agent may never start one. `REMAND_COORDINATOR=on` permits it where only the surroundings are unusual.
     """
     if facts.agent:
         return f"{facts.agent} says that an agent calls"
@@ -68,7 +68,7 @@ def start_obstacle(facts: StartFacts) -> str:
 
 
 def _process_obstacle(facts: StartFacts) -> str:
-    """What would make a child of this process unfit to answer others."""
+    """Why a child of this process would be unfit to answer others."""
     if facts.namespace:
         return f"this process is in a {facts.namespace} namespace of its own"
     if facts.owner:
@@ -83,7 +83,7 @@ def _process_obstacle(facts: StartFacts) -> str:
 
 
 def _surroundings_obstacle(facts: StartFacts) -> str:
-    """Where a process that stays would be in the way."""
+    """Why a long-running process would be unwelcome here."""
     if facts.ci:
         return f"{facts.ci} says that this is continuous integration"
     if facts.init:

@@ -1,4 +1,4 @@
-"""Public keys as people write them, which of them a project trusts, and how a machine asks for trust."""
+"""Public keys in text form, the keys a project trusts, and a machine's request to be trusted."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _PURPOSE = b"remand log v1"
 
 
 class ChainEnd(Record, kw_only=True):
-    """A place in a session's chain up to which a key counts: the last event's number, and the chain's value there."""
+    """The place in a session's chain up to which a key counts: the last event's number and the chain's value there."""
 
     session: str
     number: int
@@ -31,17 +31,17 @@ class ChainEnd(Record, kw_only=True):
 
     @property
     def text(self) -> str:
-        """The place in one word."""
+        """The place as one word."""
         return f"{self.session}:{self.number}:{self.chain}"
 
 
 class PublicKey(Record, kw_only=True):
-    """One machine's public key, the name it was given, and where its trust ends."""
+    """A machine's public key with its name and the end of its trust."""
 
     raw: bytes
     name: str = ""
     until: tuple[ChainEnd, ...] | None = None
-    """Where the key's sessions end: of others nothing counts. None: the key is trusted without an end."""
+    """The ends of the key's sessions; nothing counts in other sessions. None: the trust has no end."""
 
     @property
     def id(self) -> str:
@@ -50,27 +50,27 @@ class PublicKey(Record, kw_only=True):
 
     @property
     def text(self) -> str:
-        """The key as it is written."""
+        """The key in text form."""
         return f"{KEY_PREFIX}{b64encode(self.raw).decode()}"
 
     @property
     def entry(self) -> str:
-        """The key with its name, as `remand.toml` has it."""
+        """The key with its name as in `remand.toml`."""
         return f"{self.text} {self.name}".rstrip()
 
     def end_of_trust(self, session: str) -> ChainEnd | None:
-        """Where the trust ends in a session; None when nothing of that session counts, or the key has no end."""
+        """Where the trust ends in a session; None if nothing of it counts, or the trust has no end."""
         return next((end for end in self.until or () if end.session == session), None)
 
 
 @cache
 def key_id(raw: bytes) -> str:
-    """The short name of a key: the beginning of its hash."""
+    """A key's short name: the start of its hash."""
     return sha256(raw).hexdigest()[:ID_DIGITS]
 
 
 def parse_public_key(entry: str) -> PublicKey | None:
-    """The key in `ed25519:BASE64 name`; None when there is none. The name may be left out."""
+    """The key in `ed25519:BASE64 name`; None if invalid. The name is optional."""
     text, _, name = entry.strip().partition(" ")
     name = name.strip()
     if not text.startswith(KEY_PREFIX) or len(name) > MAX_KEY_NAME or not name.isprintable():
@@ -85,14 +85,14 @@ def parse_public_key(entry: str) -> PublicKey | None:
 
 
 class Authority(StrEnum):
-    """Who may write an event about the log itself, besides that a trusted key has to cover it."""
+    """Who may write an event about the log itself, in addition to the requirement of a trusted key."""
 
     USER = "user"
-    """Whoever may be the user."""
+    """Anybody who may be the user."""
     OWN = "own"
-    """The same; and whoever has a key, about events that this very key covers."""
+    """The same, and any key holder for events covered by that key."""
     KEY = "key"
-    """Whoever has a key: it takes rights away alone, or rests on what other keys cover."""
+    """Any key holder: the event only removes rights, or depends on what other keys cover."""
 
 
 AUTHORITIES: dict[type[Event], Authority] = {
@@ -109,24 +109,24 @@ AUTHORITIES: dict[type[Event], Authority] = {
     log.TokenCreated: Authority.USER,
     log.TokenRevoked: Authority.KEY,
 }
-"""Every kind of event about the log itself. A trusted key alone does not make its holder the user."""
+"""All kinds of events about the log itself. A trusted key alone does not make its holder the user."""
 
 
 class Trust(Record, kw_only=True):
-    """Whose signatures count, for which project, and who is the user."""
+    """The trusted keys, the project they sign for, and who is the user."""
 
     project: str = ""
     keys: tuple[PublicKey, ...] = ()
     members: tuple[tuple[bool, tuple[str, ...]], ...] = ()
-    """Of each member of the team: whether it is the user, and its names."""
+    """For each team member: whether it is the user, and its names."""
 
     def may_give(self, event: Event) -> bool:
-        """True unless an event about the log itself is only the user's to give, and its actor is not the user."""
+        """False for an event about the log itself that only the user may give, if its actor is not the user."""
         is_users = AUTHORITIES.get(type(event), Authority.KEY) is not Authority.KEY
         return not is_users or _team(self.members).may_be_user(event.meta.actor)
 
     def find_key(self, signer: str) -> PublicKey | None:
-        """The trusted key with that id; None when there is none."""
+        """The trusted key with that id; None if there is none."""
         for key in self.keys:
             if key.id == signer:
                 return key
@@ -134,12 +134,12 @@ class Trust(Record, kw_only=True):
 
     @property
     def has_ends(self) -> bool:
-        """True when the trust in some key ends somewhere."""
+        """True if the trust in any key ends."""
         return any(key.until is not None for key in self.keys)
 
     @property
     def text(self) -> str:
-        """One line that tells this trust from any other. Names do not matter."""
+        """One line that identifies this trust. Names are not part of it."""
         people = (
             [_TEAM_MARK + urlsafe_b64encode(msgspec.json.encode(self.members)).decode()]
             if self.members
@@ -150,14 +150,14 @@ class Trust(Record, kw_only=True):
         )
 
     def signed_content(self, content: bytes) -> bytes:
-        """What is signed in truth: the purpose and the project come before it, so that it is worth nothing elsewhere."""
+        """The content that is actually signed: the purpose and the project come first, so that it is invalid elsewhere."""
         return b"\0".join((_PURPOSE, self.project.encode(), content))
 
 
 def is_untrusted(key: str, trusted: tuple[PublicKey, ...], *, has_keys: bool, has_remote: bool) -> bool:
-    """True when what a machine signs with a key does not count for others, because the base does not list it.
+    """True if signatures with a machine's key do not count for others, as the base does not list it.
 
-    Where there is no remote, or the base has no list of keys, nobody else is there to be told by.
+    Without a remote, or without a list of keys on the base, this does not matter.
     """
     is_listed = any(other.id == key and other.until is None for other in trusted)
     return has_keys and has_remote and not is_listed
@@ -165,7 +165,7 @@ def is_untrusted(key: str, trusted: tuple[PublicKey, ...], *, has_keys: bool, ha
 
 @lru_cache(maxsize=8)
 def parse_trust(text: str) -> Trust:
-    """The trust in the line that tells it."""
+    """Parses the line that identifies a trust."""
     project, *entries = text.split(" ")
     keys = (_trusted_key(entry) for entry in entries)
     people = next((entry for entry in entries if entry.startswith(_TEAM_MARK)), "")
@@ -181,7 +181,7 @@ _members = msgspec.json.Decoder(tuple[tuple[bool, tuple[str, ...]], ...]).decode
 
 
 def trust_members(team: Team) -> tuple[tuple[bool, tuple[str, ...]], ...]:
-    """What a trust keeps of a team."""
+    """The data of a team that is part of a trust."""
     return tuple(
         (Role.USER in member.roles, (member.name, *member.aliases, *member.accounts))
         for member in team.members
@@ -199,7 +199,7 @@ def _team(members: tuple[tuple[bool, tuple[str, ...]], ...]) -> Team:
 
 
 _UNTIL_MARK = "@"
-"""What stands between a key and its ends in the line that tells a trust."""
+"""The separator between a key and its ends in the line that identifies a trust."""
 
 
 def _trust_text(key: PublicKey) -> str:
@@ -218,12 +218,12 @@ def _trusted_key(entry: str) -> PublicKey | None:
 
 
 def format_signature(signature: bytes) -> str:
-    """A signature as an event bears it."""
+    """A signature as text for an event."""
     return urlsafe_b64encode(signature).rstrip(b"=").decode()
 
 
 def parse_signature(text: str) -> bytes | None:
-    """The signature in a text; None when it is none, or is written otherwise than here."""
+    """Parses a signature; None if it is invalid or not in canonical form."""
     if len(text) > 2 * SIGNATURE_BYTES or not text.isascii():
         return None
     try:
@@ -238,7 +238,7 @@ _REQUEST_PREFIX = "remand-key:"
 
 
 class KeyRequest(Record, kw_only=True):
-    """A key that asks to be trusted in a project."""
+    """A key that requests trust in a project."""
 
     project: str
     key: PublicKey
@@ -251,12 +251,12 @@ class KeyRequest(Record, kw_only=True):
 
 
 def is_key_request(text: str) -> bool:
-    """True when a text is, or claims to be, a request."""
+    """True if a text is, or claims to be, a request."""
     return text.strip().startswith(_REQUEST_PREFIX)
 
 
 def parse_key_request(text: str) -> KeyRequest | None:
-    """The request in a text; None when it is damaged."""
+    """Parses a request; None if it is damaged."""
     project, _, rest = text.strip().removeprefix(_REQUEST_PREFIX).partition(":")
     body, has_name, name = rest.partition(":")
     key = parse_public_key(f"{KEY_PREFIX}{body} {name}") if has_name and " " not in body else None

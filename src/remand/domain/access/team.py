@@ -1,4 +1,4 @@
-"""Who is on the team and under which spellings of a name, the roles of each member, and the paths a reviewer covers."""
+"""The team: members, spellings of their names, their roles, and the paths a reviewer covers."""
 
 from __future__ import annotations
 
@@ -19,27 +19,27 @@ from remand.startup import lazy_pattern
 _INSTANCE = lazy_pattern(r"(.*[^\s/])\s*/\s*\d+", re.DOTALL)
 _INVISIBLE = frozenset(("Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp", "Zs"))
 _BLANK = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u3164\uffa0\u2800")
-"""Letters and marks that print nothing."""
+"""Letters and marks without a visible shape."""
 _DIACRITICS = frozenset((1, *range(200, 241)))
-"""The combining classes of marks above, below and across a letter. A kana's voicing mark (8) makes another letter."""
+"""The combining classes of marks above, below and across a letter. A kana's voicing mark (8) makes a different letter."""
 _EDGES = "@._-+:/[] "
-"""What may stand around a name without making it look like another."""
+"""Characters around a name that do not make it look different."""
 _MAX_CACHED = 10_000
 _MAX_NAME = 256
-"""No name is as long as this: what is longer is not looked at."""
+"""Longer names are not analysed."""
 
 
 @lru_cache(maxsize=_MAX_CACHED)
 def normalise_name(name: str) -> str:
-    """A name as it is recorded when it is new: in its plain width, without spaces around it or double ones."""
+    """The recorded form of a new name: normalised width, without surrounding or repeated spaces."""
     return " ".join(normalize("NFKC", name[:_MAX_NAME]).split()) if len(name) <= _MAX_NAME else name
 
 
 @lru_cache(maxsize=_MAX_CACHED)
 def fold_name(name: str) -> str:
-    """What all spellings of one name have in common: they differ in case, width and spaces alone."""
+    """The common form of all spellings of a name, which differ only in case, width and spaces."""
     folded = name
-    for _ in range(4):  # a fold may make something that folds once more
+    for _ in range(4):  # folding may produce characters that fold again
         again = normalise_name(normalise_name(folded).casefold())
         if again == folded:
             break
@@ -48,39 +48,39 @@ def fold_name(name: str) -> str:
 
 
 def instance_member(name: str) -> str:
-    """The member whose instance a name stands for: Fenster for `Fenster/2`; empty when it stands for none."""
+    """The member to which an instance belongs: Fenster for `Fenster/2`; empty if the name is not an instance's."""
     found = _INSTANCE.fullmatch(normalise_name(name))
     return found[1] if found else ""
 
 
 @lru_cache(maxsize=_MAX_CACHED)
 def possible_members(name: str) -> tuple[str, ...]:
-    """Whose instance a name may stand for, the likeliest first; none for a name without a slash."""
+    """The members to which an instance may belong, likeliest first; none for a name without a slash."""
     plain = normalise_name(name)
     return tuple(filter(None, (instance_member(plain), *name_prefixes(plain)))) if "/" in plain else ()
 
 
 def name_prefixes(name: str, mark: str = "/") -> tuple[str, ...]:
-    """What stands before each slash of a name, or before another mark, the longest first: one may be a member."""
+    """The parts of a name before each slash or other mark, longest first; any may be a member."""
     parts = normalise_name(name).split(mark)
     return tuple(head for end in range(len(parts) - 1, 0, -1) if (head := mark.join(parts[:end]).strip()))
 
 
 def name_key(name: str) -> str:
-    """The key that all spellings of a name share."""
+    """The key shared by all spellings of a name."""
     return f".{fold_name(name)}"
 
 
 def lookup_keys(name: str) -> tuple[str, ...]:
-    """Every key by which a name is found: that of its spelling first, then those of its looks."""
+    """All lookup keys of a name: first that of its spelling, then those of its appearance."""
     return (name_key(name), *look_keys(name))
 
 
 def look_keys(name: str) -> tuple[str, ...]:
-    """Keys of how a name looks: as it is written, in small letters, in capitals, and by each letter's own case.
+    """Keys of a name's appearance: as written, in lower case, in upper case, and by each letter's own case.
 
-    Two names look alike when they have a key in common. The skeletons of UTS #39 tell cases apart, and some letters look
-    like others in one case alone: the Greek Η is H, but its small form is no h.
+    Two names look alike if they share a key. The skeletons of UTS #39 distinguish cases, and some letters are
+    confusable in one case only: the Greek Η looks like H, but its lower case does not look like h.
     """
     plain = normalise_name(name).strip(_EDGES) or normalise_name(name)
     spellings = (plain, plain.lower(), plain.upper(), "".join(map(_in_small_letters, plain)))
@@ -90,12 +90,12 @@ def look_keys(name: str) -> tuple[str, ...]:
 
 
 def skeleton(text: str) -> str:
-    """What a text looks like, by Unicode's confusables: without marks, spaces and what prints nothing."""
+    """The appearance of a text by Unicode's confusables, without marks, spaces and invisible characters."""
     return _strip_marks(_strip_marks(text).translate(_prototypes())).replace("w", "vv").replace("W", "VV")
 
 
 def _in_small_letters(letter: str) -> str:
-    """A letter of another script as the small Latin letter that it looks like."""
+    """A letter of another script as the lower-case Latin letter it resembles."""
     if letter.isascii():
         return letter.lower()
     look = skeleton(letter)
@@ -119,7 +119,7 @@ def _prints_nothing(mark: str) -> bool:
 
 @lru_cache(maxsize=1)
 def _prototypes() -> dict[int, str]:
-    """Unicode's table. It is loaded for a name that is not known yet, and only then."""
+    """Unicode's table, imported only for a name that is not known yet."""
     return confusables.PROTOTYPES
 
 
@@ -128,7 +128,7 @@ COORDINATOR = "coordinator"
 
 
 class Role(StrEnum):
-    """What a member may be. A lead and a tester are reviewers with a scope; the user may do everything."""
+    """The role of a member. A lead and a tester are reviewers with a scope; the user may do everything."""
 
     AGENT = "agent"
     LEAD = "lead"
@@ -140,39 +140,39 @@ class Role(StrEnum):
 
 _MAX_ACTORS = 10_000
 NAMELESS_AGENT = "agent"
-"""Who acts where a model works and nobody is named: a model is never the user by itself."""
+"""The actor where a model works without a name: a model is never the user by default."""
 RESERVED_NAMES = (USER, COORDINATOR, Role.DIRECTOR.value)
-"""The names that the system itself uses."""
+"""Names used by the system itself."""
 _NO_USERS = frozenset(RESERVED_NAMES) - {USER}
 REVIEWERS = frozenset({Role.LEAD, Role.TESTER, Role.USER})
 
 
 class Actor(Record, kw_only=True):
-    """Who asks: a member's own name, its roles, and whether it speaks from inside an agent's environment."""
+    """The actor of a request: a member's name and roles, and whether it acts inside an agent's environment."""
 
     name: str
     roles: frozenset[Role] = frozenset()
     skills: frozenset[str] = frozenset()
     paths: tuple[str, ...] = ()
-    """What a reviewer's word is limited to; none: everything."""
+    """The patterns of a reviewer's scope; empty: everything."""
     confined: bool = False
 
     @property
     def is_user(self) -> bool:
-        """True for the user, speaking from outside of every agent's environment."""
+        """True for the user outside any agent's environment."""
         return Role.USER in self.roles and not self.confined
 
     def has(self, *roles: Role) -> bool:
-        """True when the actor has one of the roles."""
+        """True if the actor has one of the roles."""
         return any(role in self.roles for role in roles)
 
     def limit(self, roles: Iterable[Role]) -> Actor:
-        """The same with no other roles than these."""
+        """The same actor with only those of its roles."""
         return replace(self, roles=self.roles.intersection(roles))
 
 
 class Member(Record, kw_only=True):
-    """One member of the team, as `remand.toml` names it."""
+    """A team member as configured in `remand.toml`."""
 
     name: str
     roles: tuple[Role, ...] = (Role.AGENT,)
@@ -185,7 +185,7 @@ class Member(Record, kw_only=True):
 
 
 class Team:
-    """The members, looked up by any of their names. Without members any name is an agent and `user` the user."""
+    """The members by any of their names. Without members, any name is an agent and `user` is the user."""
 
     def __init__(
         self, members: tuple[Member, ...] = (), former: tuple[str, ...] = (), on_task: tuple[str, ...] = ()
@@ -204,7 +204,7 @@ class Team:
 
     @cached_property
     def _by_fold(self) -> dict[str, str]:
-        """The first name of those that are spellings of one another; a member's own name comes before others'."""
+        """The first of names that are spellings of one another; a member's name precedes others."""
         names = (
             *RESERVED_NAMES,
             *reversed((*self._on_task, *(member.name for member in self.members), *self._by_name)),
@@ -216,9 +216,9 @@ class Team:
         return {name: frozenset(look_keys(name)) for name in (*self._by_name, *self.former, *RESERVED_NAMES)}
 
     def find_known_name(self, name: str) -> str:
-        """The name of the team, of the task or of the system's own that a spelling means; empty when it means none.
+        """The known name (of the team, the task or the system) that a spelling means; empty if none.
 
-        What follows a slash tells one of several at work under a member's name.
+        The part after a slash distinguishes instances of a member.
         """
         found = self._find_spelling(name)
         return found or next(filter(None, map(self._find_spelling, possible_members(name))), "")
@@ -227,7 +227,7 @@ class Team:
         return name if name in self._by_name else self._by_fold.get(fold_name(name), "")
 
     def has_name(self, name: str) -> bool:
-        """True for the name of a member, of a former one, or of the system's own, in any spelling."""
+        """True for any spelling of the name of a member, a former member, or the system."""
         return bool(self.find_known_name(name)) or fold_name(name) in map(fold_name, self.former)
 
     @cached_property
@@ -236,13 +236,13 @@ class Team:
         return tuple(member.name for member in self.members)
 
     def find_look_alike(self, keys: Iterable[str], besides: str = "") -> str:
-        """A name of the team or of the system's own that looks as these keys tell, and is not that member's; or none."""
+        """A name of the team or the system that has one of these appearance keys and is not that member's; otherwise empty."""
         wanted, own = frozenset(keys), self._by_name.get(besides)
         alike = (name for name, found in self._looks.items() if not wanted.isdisjoint(found))
         return next((name for name in alike if own is None or self._by_name.get(name) is not own), "")
 
     def look_alikes(self) -> tuple[tuple[str, str], ...]:
-        """The pairs of members whose names look alike, whichever of their own they are."""
+        """Pairs of members with names that look alike, including aliases."""
         pairs = ((name, self.find_look_alike(look_keys(name), name)) for name in self._by_name)
         return tuple(
             dict.fromkeys((min(pair), max(pair)) for pair in pairs if pair[1] not in ("", *RESERVED_NAMES))
@@ -250,12 +250,12 @@ class Team:
 
     @cached_property
     def _the_user(self) -> Member | None:
-        """The one member that is the user, whom `user` means as well; None when there is none, or more than one."""
+        """The only member that is the user, whom `user` then also means; None if there is none, or more than one."""
         users = [member for member in self.members if Role.USER in member.roles]
         return users[0] if len(users) == 1 else None
 
     def actor(self, name: str, *, confined: bool = False) -> Actor:
-        """The actor behind a name: its member's own name, roles and skills."""
+        """The actor for a name: its member's name, roles and skills."""
         known = self._actors.get((name, confined))
         if known is None:
             known = self._actor(name, confined)
@@ -281,16 +281,16 @@ class Team:
         return Actor(name=name, roles=frozenset({Role.AGENT}), confined=confined)
 
     def may_be_user(self, name: str) -> bool:
-        """True unless a name is that of somebody who is not the user. Whoever has left the team may have been the user."""
+        """False for the name of somebody who is not the user. A former member may have been the user."""
         actor = self.actor(name)
         if actor.name in _NO_USERS:
             return False
         return Role.USER in actor.roles or not actor.roles
 
     def with_task_names(self, names: Iterable[str]) -> Team:
-        """The same team, with each member called by the first of these names that is one of its own.
+        """The same team, with each member under the first of these names that is one of its own.
 
-        A member that was renamed is still the one that a task knows by an older name.
+        A renamed member is still the one that a task knows by an older name.
         """
         if not self.members:
             on_task = tuple(filter(None, names))
@@ -309,13 +309,13 @@ class Team:
 
     @property
     def has_members(self) -> bool:
-        """True when there is a team; without one everyone suits every task."""
+        """True if there is a team; without one, everybody may take every task."""
         return bool(self.members)
 
 
 @lru_cache(maxsize=_MAX_CACHED)
 def _team_on_task(names: tuple[str, ...]) -> Team:
-    """The team without members on a task that knows these names. Most tasks know the same few."""
+    """The team without members for a task with these names; cached, as most tasks have the same few."""
     return Team(on_task=names)
 
 
@@ -327,17 +327,17 @@ def _rename_member(member: Member, name: str) -> Member:
 
 THE_COORDINATOR = Actor(name=COORDINATOR, roles=frozenset({Role.COORDINATOR}))
 THE_DIRECTOR = Actor(name="director", roles=frozenset({Role.DIRECTOR}))
-"""The command that the user made director. It comes through no interface: only the system itself speaks for it."""
+"""The director command configured by the user. No interface accepts it; only the system acts as it."""
 
 
 TEST_PATTERNS = word_list("""
 tests/** test/** **/tests/** **/test/** **/__tests__/** **/test_* **/*_test.* **/*.test.* **/*.spec.* **/conftest.py
 """)
-"""What a tester reviews whose member names no paths."""
+"""The scope of a tester without configured paths."""
 
 
 def review_scope(actor: Actor) -> tuple[str, ...]:
-    """The patterns a reviewer's word is limited to; none: it reaches everywhere."""
+    """The patterns of a reviewer's scope; empty: everything."""
     if actor.is_user:
         return ()
     if actor.paths:
@@ -346,7 +346,7 @@ def review_scope(actor: Actor) -> tuple[str, ...]:
 
 
 def paths_outside_scope(actor: Actor, paths: Iterable[str]) -> list[str]:
-    """The paths that a reviewer's word does not reach."""
+    """The paths outside a reviewer's scope."""
     patterns = [PathPattern(text) for text in review_scope(actor)]
     if not patterns:
         return []

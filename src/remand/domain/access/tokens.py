@@ -1,4 +1,4 @@
-"""Tokens: whom the server takes a caller for, which commands each role may call, and as whom."""
+"""Tokens: who a server's caller is, and which commands each role may call in whose name."""
 
 from __future__ import annotations
 
@@ -26,27 +26,27 @@ from remand.domain.refusals import Refused
 from remand.startup import lazy_pattern
 
 PREFIX = "rmd_"
-"""What a token begins with, so that it is told as one wherever it should not be."""
+"""The prefix of tokens, so that leaked ones are recognised."""
 ID_PREFIX = "TK-"
 SECRET_BYTES = 32
 ANY_MEMBER = "*"
-"""Among the members that a host may start: all of them, but for the user."""
+"""As a host's startable member: all members except the user."""
 MAX_TOKEN = 200
 _FORM = lazy_pattern(rf"{PREFIX}([0-9]{{8}}-[0-9]{{6}}-[0-9a-f]{{8}})_[A-Za-z0-9_-]{{43}}")
 _NO_HASH = "0" * 64
 
 
 class TokenRole(StrEnum):
-    """What a token lets its holder be."""
+    """The role that a token grants."""
 
     AGENT = "agent"
     REVIEWER = "reviewer"
     DIRECTOR = "director"
     USER = "user"
     WORKER = "worker"
-    """A machine that measures."""
+    """A machine that runs gates."""
     HOST = "host"
-    """A machine that starts members and speaks for them."""
+    """A machine that starts members and calls in their names."""
 
 
 MEMBER_ROLES: dict[TokenRole, frozenset[Role]] = {
@@ -57,14 +57,14 @@ MEMBER_ROLES: dict[TokenRole, frozenset[Role]] = {
     TokenRole.WORKER: frozenset(),
     TokenRole.HOST: frozenset({Role.AGENT, Role.LEAD, Role.TESTER, Role.DIRECTOR}),
 }
-"""The member's roles that a token lets its holder use: whoever is more besides is not that by this token."""
+"""The member's roles that a token grants; the member's other roles cannot be used with it."""
 MACHINES = frozenset({TokenRole.WORKER, TokenRole.HOST})
-"""Roles of machines, which are no members of the team."""
+"""Roles of machines, which are not team members."""
 _NAMED_ROLE = {Role.LEAD: TokenRole.REVIEWER, Role.TESTER: TokenRole.REVIEWER}
 
 
 def parse_token_role(text: str) -> TokenRole | None:
-    """The role of that name; a lead and a tester are reviewers. None when there is none."""
+    """The role with that name; a lead and a tester are reviewers. None if there is none."""
     named = next((own for role, own in _NAMED_ROLE.items() if role == text), None)
     return named or next((role for role in TokenRole if role == text), None)
 
@@ -113,13 +113,14 @@ _BY_ROLES: tuple[tuple[frozenset[TokenRole], str], ...] = (
 CALLS: dict[str, frozenset[TokenRole]] = {
     name.strip(): roles for roles, names in _BY_ROLES for name in names.split(",")
 }
-"""Who may call what of a server. An agent may call what its socket takes, and what is nobody's is done on the machine itself.
+"""Who may call which command of a server. Agents may call what their sockets permit; commands without a role run only locally.
 
-What a command decides is decided by the rules of the ledger besides, by the roles that the token gives."""
+The rules of the ledger apply as well, with the roles that the token grants.
+"""
 
 
 class Token(Record, kw_only=True):
-    """A token that was given out, without what makes it one."""
+    """An issued token without its secret."""
 
     id: str
     sha256: str
@@ -137,24 +138,24 @@ class Token(Record, kw_only=True):
 
 
 class Caller(Record, kw_only=True):
-    """Whom the server takes a caller for."""
+    """An authenticated caller of the server."""
 
     member: str
     role: TokenRole
     starts: tuple[str, ...] = ()
-    """For a host: the members that it may speak for."""
+    """For a host: the members in whose names it may call."""
     token_id: str = ""
-    """What it is known by; empty for a person who logged in."""
+    """The token's id; empty for a person who logged in."""
 
     @property
     def is_confined(self) -> bool:
-        """True for a caller that has the rights of an agent's environment, and none of the user's."""
+        """True for a caller with the rights of an agent's environment, without any of the user's."""
         return self.role in (TokenRole.AGENT, *MACHINES)
 
     def acting_name(self, named: str = "") -> str:
-        """As whom the caller acts when it names somebody, or nobody; refuses another's name.
+        """The name under which the caller acts, given the name in the call; refuses others' names.
 
-        The user may say that a call is another's, as on their own machine: it is then known by their word alone.
+        The user may act under another name, as on their own machine; that is then recorded as by their word only.
         """
         found = self._own_name(named) if named else self.member
         if not found:
@@ -164,12 +165,12 @@ class Caller(Record, kw_only=True):
         return found
 
     def may_act_for(self, holder: str, team: Team) -> bool:
-        """True when the caller may act as who holds a task, by whatever name of a member's the task knows them."""
+        """True if the caller may act as a task's holder, under any name of the member that the task knows."""
         names = {team.actor(name).name for name in (self.member, *self.starts)}
         return bool(holder) and (holder in names or bool(self._own_name(holder)))
 
     def _own_name(self, named: str) -> str:
-        """As whom the caller acts when it names somebody; empty when it may not. A nameless agent is whom the token says."""
+        """The name under which the caller acts; empty if it may not use the given one. An unnamed agent is the token's member."""
         is_nameless = named == NAMELESS_AGENT and self.role not in (TokenRole.USER, *MACHINES)
         if is_nameless or fold_name(named) == fold_name(self.member):
             return self.member
@@ -185,12 +186,12 @@ class Caller(Record, kw_only=True):
         return self.role is TokenRole.HOST and (is_named or is_any)
 
     def known_by(self, name: str) -> KnownBy:
-        """How it is known that the actor is who it is said to be."""
+        """How the actor is identified."""
         is_own = fold_name(name) == fold_name(self.member) or self.role is TokenRole.HOST
         return KnownBy.TOKEN if is_own else KnownBy.WORD
 
     def roles_as(self, name: str) -> tuple[Role, ...] | None:
-        """The roles that may be used in a name; None: all that its member has, for the user's word stands for it."""
+        """The roles usable under a name; None: all of its member's, as the user vouches for it."""
         if self.role is TokenRole.USER and fold_name(name) != fold_name(self.member):
             return None
         is_machine = self.role is TokenRole.HOST and fold_name(name) == fold_name(self.member)
@@ -198,7 +199,7 @@ class Caller(Record, kw_only=True):
 
 
 def require_call(caller: Caller, command: str) -> None:
-    """Refuses a command that the caller's role may not call. The table is asked before anything is looked up."""
+    """Refuses a command that the caller's role may not call, before anything is looked up."""
     allowed = CALLS.get(command, _NOBODY)
     if caller.role in allowed:
         return
@@ -213,7 +214,7 @@ def require_call(caller: Caller, command: str) -> None:
 
 
 def require_held_task(caller: Caller, task_id: str, holder: str) -> None:
-    """Refuses to take commits for a task that the caller does not hold. The user may bring them for any."""
+    """Refuses commits for a task that the caller does not hold. The user may upload them for any task."""
     if caller.role is TokenRole.USER:
         return
     if not holder:
@@ -222,20 +223,20 @@ def require_held_task(caller: Caller, task_id: str, holder: str) -> None:
 
 
 def require_started_member(caller: Caller, name: str) -> None:
-    """Refuses a run of somebody whom the caller may not start: nobody, and a host itself, are no members."""
+    """Refuses a run of a member that the caller may not start."""
     caller.acting_name(name)
     if not name or (caller.role in MACHINES and fold_name(name) == fold_name(caller.member)):
         raise Refused("not_yours", "Name a member that this token may start.")
 
 
 def own_session_claims(caller: Caller, claims: Iterable[str]) -> tuple[str, ...]:
-    """The tasks that a session says it claimed, each with its agent behind a space; refuses one of another's."""
+    """The tasks that a session claims to hold, each with its agent after a space; refuses those of other members."""
     split = (line.partition(" ") for line in claims)
     return tuple(f"{task} {caller.acting_name(agent)}" if agent else task for task, _, agent in split)
 
 
 def fold_tokens(events: Iterable[Event]) -> dict[str, Token]:
-    """The tokens that events, in their order, have given out. A revocation is final, whatever comes before or after it."""
+    """The tokens issued by events. A revocation is final, in whichever order the events come."""
     found: dict[str, Token] = {}
     revoked: dict[str, Instant] = {}
     for event in events:
@@ -260,23 +261,23 @@ def fold_tokens(events: Iterable[Event]) -> dict[str, Token]:
 
 
 def token_text(token_id: str, secret: str) -> str:
-    """The token as its holder gets it, once."""
+    """The token as shown once to its holder."""
     return f"{PREFIX}{token_id.removeprefix(ID_PREFIX)}_{secret}"
 
 
 def token_hash(text: str) -> str:
-    """What is kept of a token. It is random throughout, so that a plain hash cannot be guessed back."""
+    """The stored hash of a token. Tokens are random, so a plain hash cannot be reversed by guessing."""
     return sha256(text.encode()).hexdigest()
 
 
 def parse_token_id(text: str) -> str:
-    """The id of what has the form of a token; empty for anything else."""
+    """The id in a well-formed token; empty otherwise."""
     form = _FORM.fullmatch(text) if len(text) <= MAX_TOKEN else None
     return f"{ID_PREFIX}{form[1]}" if form else ""
 
 
 def find_token(tokens: Mapping[str, Token], text: str, now: Instant) -> Token:
-    """The token that a caller has shown; refuses one that does not count, in the same words whatever the reason."""
+    """The token that a caller presented; refuses an invalid one with the same message for every reason."""
     token_id = parse_token_id(text)
     token = tokens.get(token_id)
     given = token_hash(text if token_id else "")
@@ -285,21 +286,21 @@ def find_token(tokens: Mapping[str, Token], text: str, now: Instant) -> Token:
 
 
 def require_valid_token(token: Token | None, now: Instant) -> Token:
-    """A token that counts; refuses one that has expired or was revoked, and none."""
+    """The token if it is valid; refuses a missing, expired or revoked one."""
     if token is None or not token.is_valid(now):
         raise unauthenticated_refusal()
     return token
 
 
 def require_member(caller: Caller, team: Team) -> Caller:
-    """Somebody who logged in, as long as they are on the team in their role."""
+    """The logged-in person, if still a team member with that role."""
     if caller.role not in token_roles(team.actor(caller.member)):
         raise unauthenticated_refusal()
     return caller
 
 
 def require_whole_token_log(missing: Sequence[MissingLines]) -> None:
-    """Refuses every token while lines about tokens are missing: one of them may revoke it."""
+    """Refuses every token while lines about tokens are missing, as one of them may revoke it."""
     if missing:
         raise Refused(
             "lines_missing",
@@ -308,7 +309,7 @@ def require_whole_token_log(missing: Sequence[MissingLines]) -> None:
 
 
 def token_caller(token: Token, team: Team) -> Caller:
-    """Whom a token stands for now; refuses one of a member who has left the team, or no longer has the role."""
+    """The current caller for a token; refuses it if the member has left the team or lost the role."""
     if token.role in MACHINES:
         others = (member.name for member in team.members if Role.USER not in member.roles)
         is_any = ANY_MEMBER in token.starts and team.has_members
@@ -321,7 +322,7 @@ def token_caller(token: Token, team: Team) -> Caller:
 
 
 class OpenIdAccount(Record, kw_only=True):
-    """Who somebody is to an OpenID Connect provider."""
+    """A person's account at an OpenID Connect provider."""
 
     subject: str
     email: str = ""
@@ -329,14 +330,15 @@ class OpenIdAccount(Record, kw_only=True):
 
 
 OPENID = "oidc:"
-"""What an account of the provider begins with among a member's accounts."""
+"""The prefix of provider accounts among a member's accounts."""
 _LOG_IN_ROLES = (TokenRole.USER, TokenRole.REVIEWER, TokenRole.DIRECTOR)
 
 
 def account_caller(account: OpenIdAccount, team: Team, role: TokenRole | None = None) -> Caller:
-    """Whom a person that logged in stands for, as their first role or the one that they want; refuses a stranger.
+    """The caller for a logged-in person, in the first or the requested role; refuses strangers.
 
-    What has an @ is an e-mail address and matches a verified one alone: nobody becomes somebody by choosing a user name.
+    An account with an @ is an e-mail address and matches only a verified one, so that nobody gains access by choosing a
+    user name.
     """
     own = {f"{OPENID}{account.subject}"} if "@" not in account.subject else set()
     mail = f"{OPENID}{account.email}".casefold() if "@" in account.email else ""
@@ -350,7 +352,7 @@ def account_caller(account: OpenIdAccount, team: Team, role: TokenRole | None = 
 
 
 def unauthenticated_refusal() -> Refused:
-    """The refusal of a caller that is not known. It says nothing of what is wrong, which only helps who guesses."""
+    """The refusal of an unknown caller. It does not say what is wrong, which would only help guessing."""
     return Refused(
         "not_authenticated",
         "The server does not know who calls: no token was sent, or it is not valid here, has expired or was revoked.",

@@ -1,4 +1,4 @@
-"""What an agent's tools may not do, judged by the words of a command: set the base, change git, act as a person."""
+"""What agents' tools must not do, judged by the words of a command: move the base, change git, act as a person."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from remand.domain.text.path_patterns import matches_name
 from remand.domain.text.words import word_set
 
 COMMAND_SEPARATOR = re.compile(r"&&|\|\||[;|\n]|(?<![>&])&(?![>&])")
-"""What stands between simple commands."""
+"""Separates simple commands."""
 _WITH_VALUE = ("-C", "-c", "--git-dir", "--work-tree", "--namespace", "--config-env")
 _AROUND = "$(){}`"
-"""What can stand around a word of a call within a call."""
+"""Characters around words in nested commands."""
 _PLUMBING = frozenset(
     ["fast-import", "filter-branch", "filter-repo", "replace", "symbolic-ref", "update-ref"]
 )
@@ -22,7 +22,7 @@ _READS_SETTINGS = frozenset(["get", "list", "--get", "--get-all", "--get-regexp"
 
 
 def changes_base(words: Sequence[str], base: str) -> bool:
-    """True when a simple command calls git to set the base, or where the base is fetched from."""
+    """True if a simple git command moves the base, or changes where it is fetched from."""
     bare = [re.split(r"[(`]", word.rstrip(_AROUND))[-1].strip(_AROUND) for word in words]
     at = next((index for index, word in enumerate(bare) if word.rpartition("/")[2] == "git"), len(bare))
     rest = bare[at + 1 :]
@@ -38,14 +38,14 @@ def changes_base(words: Sequence[str], base: str) -> bool:
 
 
 def _pushes(words: list[str], base: str) -> bool:
-    """A push is held to what it sets there, in this repository or another."""
+    """A push is judged by the refs it updates, in this repository or another."""
     if any(word in ("--all", "--branches", "--mirror") for word in words):
         return True
     return any(_is_base(word.rpartition(":")[2], base) for word in _plain(words)[1:])
 
 
 def _fetches(words: list[str], base: str) -> bool:
-    """The base may be fetched from where it is, and from nowhere else."""
+    """The base may only be fetched from its own remote."""
     if any(word.startswith(("--upload-pack", "--refmap")) for word in words):
         return True
     source, *specs = [*_plain(words), ""]
@@ -64,7 +64,7 @@ def _names_remote(words: list[str], base: str) -> bool:
 
 
 def _sets_branch(words: list[str], base: str) -> bool:
-    """Moving and deleting touches every branch that is named; forcing and copying one of them."""
+    """Moving and deleting affect every named branch; forcing and copying affect one."""
     named = _plain(words)
     if _has(words, "dDmM", "--delete", "--move"):
         return any(_is_base(word, base) for word in named)
@@ -74,7 +74,7 @@ def _sets_branch(words: list[str], base: str) -> bool:
 
 
 def _creates(words: list[str], base: str) -> bool:
-    """Making a branch anew sets it, when there is one by that name."""
+    """Creating a branch with force moves an existing one."""
     named = (
         (word[2:] or following) if word[:2] in ("-B", "-C") else word.partition("=")[2] or following
         for word, following in zip(words, [*words[1:], ""], strict=True)
@@ -111,7 +111,7 @@ def _is_of_remote(word: str) -> bool:
 
 
 def _is_base(ref: str, base: str) -> bool:
-    """True for a name that means the base, or what is kept of the remote's."""
+    """True for any name of the base, including its remote-tracking branch."""
     wanted = ref.lstrip("+")
     heads = (base, f"heads/{base}", f"refs/heads/{base}")
     kept = [
@@ -157,29 +157,29 @@ _READING = word_set("""
 basename cat cd cut date diff dirname du echo egrep fgrep file grep head jq ls nl pwd rg sort stat tail tree true type
 uniq wc whereis which
 """)
-"""Programs that only look around."""
+"""Programs that only read."""
 _GITS_READING = word_set("""
 blame cat-file describe diff grep log ls-files ls-tree rev-parse shortlog show status
 """)
 _NESTED = re.compile(r"[<>`]|\$\(")
 _MORE = re.compile(r"(?<!\S)(?:-[oO]|--(?:output|ext-diff|textconv|pre|open)\b\S*)")
-"""Options by which such a program writes, or runs another."""
+"""Options with which such a program writes, or runs another."""
 
 
 def find_forbidden(text: str, words: Sequence[str], base: str) -> list[str]:
-    """What a simple command does that is no agent's to do. Quoted text is not looked at for commands."""
+    """What a simple command does that agents must not do. Quoted text is not searched for commands."""
     bare = _QUOTED.sub(" ", text)
     moves = _MOVES.search(bare) or changes_base(words, base)
     return [*([GIT_INTERNALS] if moves else []), *([USER_COMMANDS] if _PERSONS.search(bare) else [])]
 
 
 def may_write_files(text: str) -> bool:
-    """True for a command that writes, moves or deletes the files it names."""
+    """True for a command that writes, moves or deletes files."""
     return _WRITERS.search(text) is not None
 
 
 def may_stage_files(words: Sequence[str]) -> bool:
-    """True for a simple command that commits or takes back the changes of the files it names, later or at once."""
+    """True for a simple command that stages, commits or reverts changes of files."""
     called = [*dropwhile(_ASSIGNMENT.match, words)]
     if not called or called[0].rpartition("/")[2] != "git":
         return False
@@ -190,12 +190,12 @@ def may_stage_files(words: Sequence[str]) -> bool:
 
 
 def redirect_targets(text: str) -> tuple[str, ...]:
-    """The files that a command's output goes to."""
+    """The files to which a command's output is redirected."""
     return tuple(_REDIRECTED.findall(text))
 
 
 def is_read_only_command(words: list[str]) -> bool:
-    """True for one simple command that changes nothing."""
+    """True for a simple command that changes nothing."""
     program, rest = words[0].rpartition("/")[2], " ".join(words[1:])
     if _NESTED.search(_QUOTED.sub(" ", rest)) or "$(" in rest or "`" in rest:
         return False
@@ -206,5 +206,5 @@ def is_read_only_command(words: list[str]) -> bool:
 
 
 def is_guarded_file(path: str, guarded: Collection[str]) -> bool:
-    """True for a file, relative to a worktree, that steers how work is judged: those named, the ledger's and git's own."""
+    """True for a file (relative to the worktree) that affects how work is judged: guarded ones, the ledger's and git's own."""
     return path in guarded or path.split("/", 1)[0] in (".got", ".git")

@@ -1,1 +1,1 @@
-"""What may happen: the decisions about each noun, which `decide` dispatches to."""
+"""The decisions, by noun; `decide` dispatches to them."""

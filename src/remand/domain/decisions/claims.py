@@ -1,4 +1,4 @@
-"""What may be decided about claims: to take a task, keep it, return it, submit the work; what a stop means; who is locked out."""
+"""Decisions on claims: taking, keeping and returning tasks, submitting work, the meaning of stops, lockouts."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def claim_task(
 
 
 def assign_task(task: Task, command: c.AssignTask, context: c.CommandContext) -> Events:
-    """A claim for an agent, by the agent's own rights, and the beginning of its run."""
+    """A claim for an agent with its own rights, and the start of its run."""
     agent = context.facts.team.target
     if agent is None:
         raise Refused("bad_value", "Name the agent that gets the task.")
@@ -80,7 +80,7 @@ def renew_lease(task: Task, command: c.Heartbeat, context: c.CommandContext) -> 
 
 
 def release_task(task: Task, command: c.ReleaseTask, context: c.CommandContext) -> Events:
-    """Returns the task untouched."""
+    """Returns the task unchanged."""
     return _end_claim(task_events.TaskReleased, task, command, context)
 
 
@@ -160,7 +160,7 @@ def expire_lease(task: Task, command: c.ExpireLease, context: c.CommandContext) 
 
 
 def _question_after_return(task: Task, context: c.CommandContext) -> Events:
-    """The question once more, when the user who took a task on does not finish it: maybe nobody else may have it."""
+    """Repeats the question if the user took over the task and does not finish it: perhaps nobody else may have it."""
     if task.claim is None or task.claim.agent != task.people.fixer:
         return ()
     return (ask_user(task, "asked", f"{task.people.fixer} returned {task.label} unfinished", context),)
@@ -170,39 +170,39 @@ def _question_after_return(task: Task, context: c.CommandContext) -> Events:
 
 
 class StopState(Record, kw_only=True):
-    """What is known of a stop when it is answered."""
+    """The known facts about a stop."""
 
     agent: str = ""
-    """Who stopped; empty when only the task is known."""
+    """The agent that stopped; empty if only the task is known."""
     commit: str = ""
     """The head of the branch."""
     uncommitted: tuple[str, ...] = ()
     has_fault: bool = False
-    """The work cannot be looked at."""
+    """Whether the work cannot be read."""
     is_unreadable: bool = False
-    """The host's call could not be read."""
+    """Whether the host's call could not be parsed."""
     has_background_work: bool = False
     has_waited: bool = False
-    """The session was already allowed to stop once because it waits for something."""
+    """Whether the session was already allowed to stop once to wait for something."""
 
 
 class StopMeaning(StrEnum):
-    """What a stop is taken for."""
+    """The interpretation of a stop."""
 
     END = "end"
-    """The session may end: the task is not its own any more, or it has work of its own in the background."""
+    """The session may end: it no longer holds the task, or its own background work continues."""
     WAIT = "wait"
-    """The agent waits for what it has named; it may end once."""
+    """The agent waits for a named condition and may end once."""
     UNREADABLE = "unreadable"
     FAULT = "fault"
     UNCOMMITTED = "uncommitted"
     NOTHING_COMMITTED = "nothing_committed"
     DONE_CLAIM = "done_claim"
-    """There are commits: they are measured."""
+    """There are commits to measure."""
 
 
 def stop_meaning(task: Task | None, stop: StopState) -> StopMeaning:
-    """What the stop of an agent means for the task it holds."""
+    """The meaning of an agent's stop for the task it holds."""
     claim = task.claim if task is not None else None
     if task is None or claim is None or task.status != Status.CLAIMED or stop.agent not in ("", claim.agent):
         return StopMeaning.END
@@ -222,9 +222,9 @@ def stop_meaning(task: Task | None, stop: StopState) -> StopMeaning:
 
 
 def count_idle_stop(task: Task, command: c.CountIdleStop, context: c.CommandContext) -> Events:
-    """Counts a stop with nothing to measure, in whatever host it happened; the last one of a row asks the user.
+    """Counts a stop with nothing to measure, on any host; the last permitted one in a row asks the user.
 
-    A stop that is reported again is no other stop, and one of an earlier claim says nothing of this one.
+    A repeated report is not another stop, and one of an earlier claim does not count for this one.
     """
     claim = task.claim
     if (
@@ -250,7 +250,7 @@ def count_idle_stop(task: Task, command: c.CountIdleStop, context: c.CommandCont
 
 
 def lock_out_agent(task: Task, command: c.LockOut, context: c.CommandContext) -> Events:
-    """Keeps an agent away from the task; with nobody left for it, the user is asked."""
+    """Locks an agent out of the task; if nobody can take it then, the user is asked."""
     r.require_names(command.agent)
     r.require_text("reason", command.reason, may_be_empty=False)
     r.require_disinterested(task, context.actor)
@@ -270,9 +270,9 @@ def lock_out_agent(task: Task, command: c.LockOut, context: c.CommandContext) ->
 
 
 def unlock_agent(task: Task, command: c.Unlock, context: c.CommandContext) -> Events:
-    """Lets an agent work on the task again; on an escalated task that is the answer.
+    """Clears an agent's lockout; for an escalated task that is the answer.
 
-    What was reserved for a colleague and nobody has taken yet is free: the user wants this agent to continue.
+    A reservation for another agent that nobody has taken ends: the user wants this agent to continue.
     """
     r.require_text("reason", command.reason, may_be_empty=False)
     r.require_text("guidance", command.guidance)
@@ -286,7 +286,7 @@ def unlock_agent(task: Task, command: c.Unlock, context: c.CommandContext) -> Ev
 
 
 def reassign_task(task: Task, command: c.ReassignTask, context: c.CommandContext) -> Events:
-    """Lets another agent continue. Who had the task keeps its lockout."""
+    """Gives the task to another agent. The previous agent's lockout remains."""
     facts = context.facts
     r.require_names(command.source, command.target)
     r.require_text("reason", command.reason)
@@ -321,14 +321,14 @@ def reassign_task(task: Task, command: c.ReassignTask, context: c.CommandContext
 
 
 PossibleIdentities = tuple[tuple[str, str], ...]
-"""Members by name, each with the name of the locked-out one that it may be."""
+"""Members by name, each with the locked-out name that may be theirs."""
 
 
 def add_team_to_lockouts(task: Task, events: Sequence[Event], members: Sequence[str]) -> tuple[Event, ...]:
-    """The events of a command, each lockout with the other members of the team as it is now.
+    """The events of a command, with the other current team members added to each lockout.
 
-    They are not the one that is locked out, whatever either will be called. That is only known while it is on the team
-    itself; later on, what was known of its first lockout goes on to further ones.
+    These are not the locked-out agent, whatever names are used later. That is known only while the agent itself is on
+    the team; further lockouts then inherit what was known at the first.
     """
     return tuple(
         [_with_team(task, event, members) if isinstance(event, LockoutSet) else event for event in events]
@@ -345,10 +345,10 @@ def _with_team(task: Task, event: LockoutSet, members: Sequence[str]) -> Lockout
 def find_possible_identities(
     team: Team, lockouts: Iterable[Lockout], has_part: Callable[[str], bool]
 ) -> PossibleIdentities:
-    """The members who came after a locked-out one had left: each may be the same under a new name.
+    """The members who joined after a locked-out one had left: each may be the same person under a new name.
 
-    The user says which it is: `aliases` of the member, or `former` of the team. Where a lockout does not tell who was
-    there, those count as others who `has_part` says have a part in a task.
+    The user says which one: with `aliases` of the member, or `former` of the team. If a lockout does not record the
+    team, members who `has_part` says are involved in a task count as others.
     """
     if not team.members:
         return ()

@@ -1,4 +1,4 @@
-"""What a director makes of a valid rejection: which tasks to create, how they are linked, what becomes of the task."""
+"""How a director's decision on a valid rejection is carried out: tasks to create, their links, and the task's fate."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ _COUNTED = re.compile(
     r"\b(?:sub-?)?(?:task|step|part|t|aufgabe|schritt|teil|tarea|paso|tâche|étape)s?[ _-]?(?=#?\d)",
     re.IGNORECASE,
 )
-"""What stands before a number that counts sub-tasks: "step 2", "task1"."""
+"""Words before a number that counts subtasks: "step 2", "task1"."""
 _NUMERO = re.compile(r"\b(?:no|nr|n)[.º]\s*(?=\d)", re.IGNORECASE)
 _NUMBERED = re.compile(r"(?<![^\W\d_])[^\W\d_]++[ -]?\d{1,3}(?!\w)")
-"""A name with a number of its own, as titles have it: "Python 3"."""
+"""A name that includes a number, as in titles: "Python 3"."""
 _WAITS = re.compile(
     r"(?:after|requires?|depends?|needs?|once|nach|benötigt|braucht|después|requiere|après|requiert)\s(?!\d)",
     re.IGNORECASE,
 )
-"""How a phrase begins that names something to wait for: for the second sub-task, that can only be the first."""
+"""The start of a phrase about a dependency: for the second subtask, that can only be the first."""
 _WORD = re.compile(r"[^\W_]+")
 _WIDE = re.compile("[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
 _PART = re.compile(r"[,;+&/\n]|\band\b|\bund\b|\by\b|\bet\b|\be\b|和|与|及|、|，|；")
@@ -54,7 +54,7 @@ _EXCEPT = re.compile(
     r"|\b(?:not|nicht)\b.{0,40}\b(?:before|until|till|vor|bevor|bis)\b",
     re.IGNORECASE,
 )
-"""What turns a negation around: "nothing except 1", "not before 1"."""
+"""Words that invert a negation: "nothing except 1", "not before 1"."""
 _CLAUSE = re.compile(r"[,;.\n]\s")
 _PREVIOUS = word_set("""
 previous prior above preceding before vorherige vorherigen vorheriger vorige vorigen anterior previa précédente
@@ -84,19 +84,19 @@ après la tâche requiert dépend
 
 
 class SubtaskNeeds(Record, kw_only=True):
-    """What one sub-task waits for: others of the same decomposition by their index, and tasks that exist."""
+    """The dependencies of one subtask: siblings by index, and existing tasks."""
 
     siblings: tuple[int, ...] = ()
     tasks: tuple[str, ...] = ()
-    """Ids and aliases as they were written."""
+    """Ids and aliases as written."""
     unresolved: str = ""
-    """The phrase, when it names something that could not be found."""
+    """The phrase, if it names something unknown."""
 
 
 def resolve_dependencies(
     titles: Sequence[str], scopes: Sequence[str], phrases: Sequence[object]
 ) -> list[SubtaskNeeds]:
-    """What each sub-task waits for. Circles are cut at the link that would close them."""
+    """The dependencies of each subtask. Cycles are cut at the link that would close them."""
     bags = [_significant_words(title) for title in titles]
     wider = [bag | _significant_words(scope) for bag, scope in zip(bags, scopes, strict=True)]
     numbered = [{name.lower() for name in _NUMBERED.findall(title)} for title in titles]
@@ -108,7 +108,7 @@ def resolve_dependencies(
 
 
 def _phrase_text(phrase: object) -> str:
-    """The phrase as text, however it came: text, a number, or a list of either."""
+    """The phrase as text: it may be text, a number, or a list of either."""
     if isinstance(phrase, bool) or phrase is None:
         return ""
     if isinstance(phrase, list | tuple):
@@ -147,7 +147,7 @@ def _find_needs(
 
 
 def _without_denials(phrase: str) -> str:
-    """What the phrase asks for: empty when it says that nothing is needed; later clauses that deny are left out."""
+    """The required part of the phrase: empty if it says that nothing is needed; later negated clauses are removed."""
     words = phrase.strip().strip(".!").lower().split()
     if words and words[0] in _NONE and len(words) <= 3:
         return ""
@@ -162,7 +162,7 @@ def _is_denied(clause: str) -> bool:
 
 
 def _find_by_number(index: int, phrase: str, count: int) -> set[int]:
-    """Sub-tasks named by their number, from one on: "after 1", "1-3", "#2"."""
+    """Subtasks named by number, starting at one: "after 1", "1-3", "#2"."""
     found: set[int] = set()
     for match in _NUMBER.finditer(phrase):
         first, last = int(match[1]), int(match[2] or match[1])
@@ -171,7 +171,7 @@ def _find_by_number(index: int, phrase: str, count: int) -> set[int]:
 
 
 def _find_by_words(index: int, phrase: str, bags: list[set[str]], wider: list[set[str]]) -> set[int]:
-    """Sub-tasks named by what they are called, as the previous one, or by their place."""
+    """Subtasks named by title, as the previous one, or by position."""
     whole = _find_closest(index, _significant_words(phrase), bags, wider)
     parts = [part for part in _PART.split(phrase) if part.strip()]
     if len(parts) == 1:
@@ -184,7 +184,7 @@ def _find_by_words(index: int, phrase: str, bags: list[set[str]], wider: list[se
 
 
 def _find_by_position(index: int, phrase: str, count: int) -> set[int]:
-    """Sub-tasks named by their place: all, the first, the second."""
+    """Subtasks named by position: all, the first, the second."""
     words = {word.lower() for word in _WORD.findall(phrase)}
     if words & _ALL:
         return set(range(index)) or set(range(1, count))
@@ -193,14 +193,14 @@ def _find_by_position(index: int, phrase: str, count: int) -> set[int]:
 
 
 def _find_previous(index: int, phrase: str) -> set[int]:
-    """The one before, when the phrase says so and names none by its title."""
+    """The previous one, if the phrase says so and names none by title."""
     words = {word.lower() for word in _WORD.findall(phrase)}
     says_so = words & _PREVIOUS or any(mark in phrase for mark in _PREVIOUS_WIDE)
     return {index - 1} if index and says_so else set()
 
 
 def _find_closest(index: int, wanted: set[str], bags: list[set[str]], wider: list[set[str]]) -> set[int]:
-    """The sub-task whose title shares most with the phrase, each shared word the more the rarer it is."""
+    """The subtask whose title shares most with the phrase; rare words weigh more."""
     if not wanted:
         return set()
     best: tuple[float, int] | None = None
@@ -223,7 +223,7 @@ def _overlap_score(wanted: set[str], bag: set[str], bags: list[set[str]]) -> flo
 
 
 def _contains_word(word: str, bag: set[str]) -> bool:
-    """True when the bag has the word, or one that differs in its ending alone ("refactoring", "refactor")."""
+    """True if the bag contains the word, or one that differs only in its ending ("refactoring", "refactor")."""
     if word in bag:
         return True
     if len(word) < 5 or _WIDE.match(word):
@@ -233,7 +233,7 @@ def _contains_word(word: str, bag: set[str]) -> bool:
 
 
 def _significant_words(text: str) -> set[str]:
-    """The words that tell something; of scripts without spaces, pairs of characters."""
+    """The significant words; for scripts without spaces, pairs of characters."""
     found: set[str] = set()
     for word in _WORD.findall(text.lower()[:MAX_PHRASE]):
         if _WIDE.search(word):
@@ -257,7 +257,7 @@ def _without_cycles(needs: list[SubtaskNeeds]) -> list[SubtaskNeeds]:
 
 
 AUTO = "auto"
-"""Whose decision it is that the rules made."""
+"""The decider's name for decisions made by the rules."""
 MAX_SUBTASKS = 50
 MAX_TITLE = 160
 MAX_SCOPE = 16_000
@@ -271,7 +271,7 @@ AUTOMATIC: dict[RejectionReason, DecisionType] = {
     RejectionReason.UNCLEAR_REQUIREMENTS: DecisionType.ACCEPT_AND_DEFER,
     RejectionReason.OBSOLETE: DecisionType.ACCEPT,
 }
-"""How the automatic director answers each reason."""
+"""The automatic director's decision for each reason."""
 
 
 _OPENINGS = {
@@ -286,17 +286,17 @@ _NEW_TASKS: dict[RejectionReason | None, str] = {
     RejectionReason.BLOCKER: "blocker resolution task",
     RejectionReason.UNCLEAR_REQUIREMENTS: "clarification task",
 }
-"""What is created for a task that is deferred, in the requirements' words."""
+"""The task created for a deferred task, in the wording of the requirements."""
 
 MAX_SAME_SLIPS = 2
-"""How often the same missing part is asked for before its absence counts as a rejection without cause."""
+"""How often the same missing part is requested before its absence counts as an invalid rejection."""
 MAX_SLIPS = 6
-"""How many rejections of a task an agent may file with formal slips before they count, whatever is missing."""
+"""How many formally incomplete rejections of a task an agent may file before they count as invalid."""
 ENDS_THE_TASK = "INFEASIBLE ends the task, and only understanding shows whether it has to end"
 
 
 class TaskDraft(Record, kw_only=True):
-    """A task to be created, and what it waits for among the others and among tasks that exist."""
+    """A task to create, and its dependencies on other new and existing tasks."""
 
     title: str
     scope: str = ""
@@ -308,32 +308,32 @@ class TaskDraft(Record, kw_only=True):
 
     @property
     def description(self) -> str:
-        """What the task is about, with its estimate."""
+        """The task's description with its estimate."""
         return f"{self.scope}\n\nEstimate: {self.estimate}".strip() if self.estimate else self.scope
 
 
 class DecisionPlan(Record, kw_only=True):
-    """A decision before it is carried out."""
+    """A decision that has not been carried out."""
 
     decision: DecisionType
     sketches: tuple[TaskDraft, ...] = ()
     waits_for: tuple[str, ...] = ()
-    """Existing tasks that the deferred task waits for."""
+    """Existing tasks on which the deferred task will depend."""
     superseded_by: str = ""
     link: str = ""
-    """How a created task is linked to the rejected one: BLOCKS and REFINES run to it, DEPENDS_ON from it."""
+    """The link between a created task and the rejected one: BLOCKS and REFINES run to it, DEPENDS_ON from it."""
     unresolved: tuple[str, ...] = ()
     reason: RejectionReason | None = None
-    """The reason that the rejection gave."""
+    """The reason in the rejection."""
     factor: str = ""
-    """What it says is in the way."""
+    """The blocker that it names."""
 
     def with_existing(self, tasks: tuple[str, ...]) -> DecisionPlan:
-        """The same decision with tasks that exist in place of new ones."""
+        """The same decision with existing tasks in place of new ones."""
         return replace(self, sketches=(), waits_for=tasks, superseded_by="", link=self.link or "DEPENDS_ON")
 
     def rationale(self, created: tuple[str, ...]) -> str:
-        """Why it was decided so: the reason that was given, then what follows, naming the tasks."""
+        """The rationale: the given reason, then the consequences with the tasks' names."""
         if self.superseded_by:
             return f"Valid: the task is obsolete, superseded by {self.superseded_by}."
         opening = _OPENINGS[self.reason] if self.reason else "Rejection accepted"
@@ -346,7 +346,7 @@ class DecisionPlan(Record, kw_only=True):
         return " ".join(part for part in parts if part)
 
     def _consequence_sentence(self, created: tuple[str, ...]) -> str:
-        """What becomes of the task, in a sentence."""
+        """The consequence for the task in one sentence."""
         names = ", ".join(dict.fromkeys((*self.waits_for, *created)))
         match self.decision:
             case DecisionType.ACCEPT_AND_DEFER if self.reason is RejectionReason.MISSING_DEPENDENCY:
@@ -375,7 +375,7 @@ def plan_decision(
     task: Mapping[str, Any],
     facts: ValidationFacts | None = None,
 ) -> DecisionPlan:
-    """The plan for a decision on a rejection of the task, which is told by id, title, priority and category."""
+    """The plan for a decision on a rejection; `task` has the task's id, title, priority and category."""
     drawn = _plan_by_type(decision, rejection, task, facts or ValidationFacts())
     return replace(drawn, reason=rejection.reason, factor=_text(rejection.blocking_factor))
 
@@ -397,21 +397,21 @@ def _plan_by_type(
 
 
 def refusal_rationale(rejection: TaskRejection) -> str:
-    """Why a rejection is overridden, where whoever decided gave no rationale: which reason was not accepted."""
+    """The rationale of an override without one: the reason that was not accepted."""
     reason = f" ({rejection.reason.name})" if rejection.reason else ""
     factor = factor_sentence(_text(rejection.blocking_factor))
     return f"The rejection{reason} is not accepted. {factor}".rstrip()
 
 
 def factor_sentence(factor: str) -> str:
-    """What a rejection says is in the way, as a sentence; empty when it says nothing."""
+    """The blocker named in a rejection as a sentence; empty if there is none."""
     return f"Blocking factor: {_make_title(factor).rstrip('.')}." if factor else ""
 
 
 def is_formal_slip(issues: Iterable[Issue], earlier: Sequence[Collection[str]]) -> bool:
-    """True when a rejection lacks nothing but parts that its agent can add, and was not asked for them too often.
+    """True if a rejection only lacks parts that its agent can add and was not asked for too often.
 
-    The earlier ones are the codes of the slips that the same agent made with the same task before.
+    `earlier` has the issue codes of the same agent's previous incomplete rejections of the task.
     """
     codes = {issue.code for issue in issues}
     is_asked_too_often = any(sum(code in slip for slip in earlier) >= MAX_SAME_SLIPS for code in codes)
@@ -419,7 +419,7 @@ def is_formal_slip(issues: Iterable[Issue], earlier: Sequence[Collection[str]]) 
 
 
 def slip_message(issues: Iterable[Issue]) -> str:
-    """What an agent reads when its rejection only lacks a part."""
+    """The message to an agent whose rejection only lacks a part."""
     lines = ["Your rejection is not complete. It does not count against you; add what is missing:", ""]
     lines += [f"- {issue.message}" for issue in issues]
     lines += ["", "Then reject the task again, or continue it."]
@@ -429,7 +429,7 @@ def slip_message(issues: Iterable[Issue]) -> str:
 def override_message(
     issues: tuple[Issue, ...] | list[Issue], *, is_last: bool = False, appeal: str = ""
 ) -> str:
-    """What an agent reads when its rejection was not accepted: every issue, and how to continue or appeal."""
+    """The message to an agent whose rejection was not accepted: every issue, and how to continue or appeal."""
     lines = ["Your rejection was not accepted due to the following issues:", ""]
     lines += [f"- {issue.message}" for issue in issues]
     if is_last:
@@ -476,7 +476,7 @@ def _plan_deferral(rejection: TaskRejection, task: Mapping[str, Any], facts: Val
 
 
 def _draft_task(title: str, rejection: TaskRejection, task: Mapping[str, Any], category: str) -> TaskDraft:
-    """A task that clears the way; it is urgent, as another waits for it."""
+    """A task that removes the blocker; it is urgent, as another task waits for it."""
     urgent = "critical" if task.get("priority") == "critical" else "high"
     parts = (rejection.reason_detail, rejection.suggested_alternative)
     scope = "\n\n".join(part for part in map(_text, parts) if part)
@@ -484,18 +484,18 @@ def _draft_task(title: str, rejection: TaskRejection, task: Mapping[str, Any], c
 
 
 def _find_open_dependencies(rejection: TaskRejection, facts: ValidationFacts) -> tuple[str, ...]:
-    """The open tasks the rejection waits for, as the ledger knows them."""
+    """The open tasks on which the rejection says the task depends, as the ledger knows them."""
     named = (facts.find_task(name) for name in dependency_names(rejection))
     return tuple(dict.fromkeys(item.task_id for item in named if item is not None and may_wait_for(item)))
 
 
 def may_wait_for(named: NamedTask) -> bool:
-    """True when the task may be made to wait for what is named: an open task, not itself, and not waiting for it."""
+    """True if the task may depend on the named one: an open task other than itself that does not depend on it."""
     return bool(named.task_id) and named.is_open and not named.is_self and not named.is_descendant
 
 
 def _find_superseding(rejection: TaskRejection, facts: ValidationFacts) -> str:
-    """What makes the task obsolete: the first task or commit that the rejection names and that is not the task."""
+    """What makes the task obsolete: the first other task or commit that the rejection names."""
     for name in (*names_in(_text(rejection.blocking_factor)), *mentioned_names(rejection)):
         known = facts.find_task(name)
         if known is not None and known.task_id and not known.is_self and not known.is_descendant:
@@ -536,7 +536,7 @@ def _rows(value: object) -> list[Mapping[str, Any]]:
 
 
 def _existing_dependencies(need: SubtaskNeeds, facts: ValidationFacts) -> tuple[str, ...]:
-    """The existing open tasks a sub-task waits for."""
+    """The existing open tasks on which a subtask depends."""
     named = (facts.find_task(name) or facts.find_task(f"task:{name}") for name in need.tasks)
     return tuple(dict.fromkeys(item.task_id for item in named if item is not None and may_wait_for(item)))
 
@@ -555,7 +555,7 @@ def _plan_reformulation(rejection: TaskRejection, task: Mapping[str, Any]) -> De
 
 
 def _make_title(text: str) -> str:
-    """One line, cut where no word or id is, so that an id in it stays whole or goes."""
+    """One line, cut between words, so that ids in it remain complete or are dropped."""
     line = flatten(text)
     if len(line) <= MAX_TITLE:
         return line
@@ -564,7 +564,7 @@ def _make_title(text: str) -> str:
 
 
 def _make_scope(text: str) -> str:
-    """Text for a task's scope: nothing invisible in it, and what is cut off is said."""
+    """Text for a task's scope, without invisible characters; truncation is stated."""
     clean = remove_invisible(text)
     if len(clean) <= MAX_SCOPE:
         return clean

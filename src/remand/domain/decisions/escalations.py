@@ -1,4 +1,4 @@
-"""What may be decided about questions to the user: asked once, repeated until seen, answered by the user alone."""
+"""Decisions on questions to the user: asked once, repeated until seen, and answered only by the user."""
 
 from __future__ import annotations
 
@@ -40,20 +40,20 @@ ACCEPT_TEXT = "Let the rejected change pass when it is submitted again"
 
 
 class EscalationOption(Record, kw_only=True):
-    """One way the user may decide."""
+    """One option of the user."""
 
     key: str
     text: str
     number: int = 0
-    """The number that it is answered by; 0 for its place in the list."""
+    """Its number in answers; 0: its position in the list."""
 
 
 def startable_options(
     offered: Sequence[EscalationOption], unable: Container[str]
 ) -> tuple[EscalationOption, ...]:
-    """The options without those that pass the task to a member that cannot be started.
+    """The options except those that give the task to members that cannot be started.
 
-    The others keep their numbers: a member may become able to start between the question and its answer.
+    The others keep their numbers, as a member may become startable between the question and its answer.
     """
     kept = [
         (number, option)
@@ -67,14 +67,14 @@ def startable_options(
 
 
 def number_options(offered: Sequence[EscalationOption]) -> list[tuple[int, EscalationOption]]:
-    """The options, each with the number that it is answered by."""
+    """The options with their numbers for answers."""
     return [(option.number or place, option) for place, option in enumerate(offered, start=1)]
 
 
 def escalation_options(
     task: Task, agents: list[Actor], inherited: tuple[tuple[str, str], ...] = (), *, has_team: bool = True
 ) -> tuple[EscalationOption, ...]:
-    """The ways to decide an escalated task, the requirement's own first. `agents` may take it over."""
+    """The options for an escalated task, those of the requirements first. `agents` may take it over."""
     if task.gates_asked_about:
         return (
             EscalationOption(
@@ -112,7 +112,7 @@ def escalation_options(
 
 
 def _alert_options(task: Task, agents: list[Actor]) -> tuple[EscalationOption, ...]:
-    """The ways to act on an alert; its agent continues without any of them."""
+    """The options for an alert; without an answer the agent continues."""
     holder = task.claim.agent if task.claim else ""
     others = (agent.name for agent in agents if agent.name != holder)
     return (
@@ -125,7 +125,7 @@ def _alert_options(task: Task, agents: list[Actor]) -> tuple[EscalationOption, .
 
 
 def _find_merged_submission(task: Task) -> Submission | None:
-    """The work that was submitted, when it was merged past the rules and no rejection or failed verdict on it stands."""
+    """The submitted work, if it was merged past the rules and no rejection or failed verdict on it stands."""
     work, escalation = task.submission, task.open_escalation
     if work is None or escalation is None or escalation.kind != "bypassed" or is_still_rejected(task):
         return None
@@ -139,7 +139,7 @@ def _find_merged_submission(task: Task) -> Submission | None:
 
 
 def require_agent_left(task: Task, context: c.CommandContext) -> None:
-    """Refuses to put a task back into the queue that nobody on the team may take from there."""
+    """Refuses to return a task to the queue if nobody on the team may take it there."""
     if context.facts.team.has_team and not remaining_agents(task, context.facts):
         raise Refused(
             "bad_value",
@@ -148,7 +148,7 @@ def require_agent_left(task: Task, context: c.CommandContext) -> None:
 
 
 def deadlock_question(task: Task, context: c.CommandContext, *, without: tuple[str, ...] = ()) -> Events:
-    """The question to ask when nobody on the team is left for the task; none when somebody is."""
+    """The question to ask if nobody on the team can take the task; otherwise none."""
     is_nobodys = task.status in TERMINAL or task.status in (Status.ESCALATED, Status.DECOMPOSED)
     if (
         not context.facts.team.has_team
@@ -161,7 +161,7 @@ def deadlock_question(task: Task, context: c.CommandContext, *, without: tuple[s
 
 
 def escalate_task(task: Task, command: c.EscalateTask, context: c.CommandContext) -> Events:
-    """Asks the user. The agent that holds the task may, once; everyone else needs a say in it."""
+    """Asks the user. The task's holder may do so once; anybody else needs a role in it."""
     r.require_text("reason", command.reason, may_be_empty=False)
     known = task.open_escalation
     if known is not None:
@@ -188,7 +188,7 @@ def repeat_escalation(task: Task, command: c.RepeatEscalation, context: c.Comman
 
 
 def record_delivery(task: Task, command: c.NoteDelivery, context: c.CommandContext) -> Events:
-    """Notes that a channel took the notice of a question, an alert or an override that is still open."""
+    """Records that a channel received the notice of an open question, alert or override."""
     for one in (task.open_escalation, open_alert(task), *task.inbox.notices):
         if one is not None and one.id == command.escalation_id and command.channel not in one.notified:
             notified = EscalationNotified(
@@ -209,7 +209,7 @@ def acknowledge_escalation(task: Task, command: c.AcknowledgeEscalation, context
 
 
 def answer_escalation(task: Task, command: c.AnswerEscalation, context: c.CommandContext) -> Events:
-    """What follows from the user's decision."""
+    """The consequences of the user's decision."""
     r.require_text("guidance", command.guidance)
     alert = _find_alert(task, command.escalation_id)
     if alert is not None:
@@ -257,7 +257,7 @@ def _unknown_option_refusal(task: Task, command: c.AnswerEscalation, context: c.
 
 
 def _find_alert(task: Task, name: str) -> GateAlert | None:
-    """The open alert of that id, or the task's own where none is named."""
+    """The open alert with that id, or the task's own without an id."""
     found = open_alert(task)
     return found if found is not None and name in ("", found.id) else None
 
@@ -265,7 +265,7 @@ def _find_alert(task: Task, name: str) -> GateAlert | None:
 def _answer_alert(
     task: Task, alert: GateAlert, command: c.AnswerEscalation, context: c.CommandContext
 ) -> Events:
-    """What follows from the user's word on an alert: its agent continues, or the task is taken from it."""
+    """The consequences of the user's answer to an alert: the agent continues, or loses the task."""
     choice, _, name = command.option.partition(":")
     said = EscalationAnswered(
         task_id=task.id, escalation_id=alert.id, option=command.option, guidance=command.guidance
@@ -282,7 +282,7 @@ def _answer_alert(
 
 
 def _approve_merge(task: Task, merged: Submission, context: c.CommandContext) -> ReviewApproved:
-    """The user's approval of work that was merged before anybody gave one. Its author gives none here either."""
+    """The user's approval of work that was merged without one. Its author cannot approve it here either."""
     name = context.actor.name
     if has_worked_on(task, context.actor):
         raise Refused("own_work", f"{name} worked on task {task.id} and cannot review it.")
@@ -303,7 +303,7 @@ def _require_open_escalation(task: Task, escalation_id: str) -> Escalation:
 
 
 def _clear_own_lockout(task: Task, context: c.CommandContext) -> Events:
-    """Ends the user's own lockout: whoever else may be kept away, the user is not."""
+    """Clears the user's own lockout: the user is never locked out."""
     name = context.actor.name
     is_barred = (
         any(who == name for who, _ in context.facts.lockouts.inherited) and name not in task.people.unlocked
@@ -314,7 +314,7 @@ def _clear_own_lockout(task: Task, context: c.CommandContext) -> Events:
 
 
 def _claim_for_user(task: Task, context: c.CommandContext) -> TaskClaimed:
-    """The user's own claim: to fix the work by hand, with as long a lease as there is."""
+    """The user's own claim for a manual fix, with the longest lease."""
     return TaskClaimed(
         task_id=task.id,
         handoff_id=context.facts.fresh.handoff_id,
@@ -328,7 +328,7 @@ def _claim_for_user(task: Task, context: c.CommandContext) -> TaskClaimed:
 
 
 def clear_lockout(task: Task, agent: str, reason: str, guidance: str, context: c.CommandContext) -> Events:
-    """Ends an agent's lockout, here and on what was split from the task."""
+    """Clears an agent's lockout on the task and its descendants."""
     is_inherited = any(name == agent for name, _ in context.facts.lockouts.inherited)
     if not task.is_locked_out(agent) and (not is_inherited or agent in task.people.unlocked):
         raise Refused("bad_value", f"{agent} is not locked out of task {task.id}.")
@@ -347,7 +347,7 @@ def clear_lockout(task: Task, agent: str, reason: str, guidance: str, context: c
 
 
 def reserve_for_agent(task: Task, agent: str, context: c.CommandContext) -> Events:
-    """Keeps the task for the agent that was unlocked for it, unless it reviews it or lacks what it asks for."""
+    """Reserves the task for the unlocked agent, unless it reviews the task or lacks a required skill."""
     target = next((one for one in context.facts.team.agents if one.name == agent), None)
     if target is None or not r.is_eligible(task, target):
         return ()
@@ -375,7 +375,7 @@ def _reassign_to(task: Task, name: str, guidance: str, context: c.CommandContext
 
 
 def answer_by_command(task: Task, option: str, context: c.CommandContext) -> Events:
-    """The answer that another command of the user's gives to the open question; none when there is no question."""
+    """The answer to the open question that another command of the user implies; empty without a question."""
     escalation = task.open_escalation
     if escalation is None:
         return ()

@@ -1,4 +1,4 @@
-"""Findings that a person settles: how they are added to a verdict, who may accept each, and the command that does it."""
+"""Findings that a person settles: adding them to a verdict, who may accept each, and the command for it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from remand.domain.task import Status, Task
 from remand.domain.text.words import flatten
 
 SAME_CHANGE_PREFIX = "same-"
-"""How the names of findings begin that the user alone may accept: a rejected change that was submitted again."""
+"""The prefix of findings that only the user may accept: a rejected change that was resubmitted."""
 CONFIGURATION = "remand.toml"
 _ABANDONED_STATUSES = frozenset({Status.CANCELLED, Status.INFEASIBLE, Status.DECOMPOSED})
 _NO_FINDINGS = GateResult(
@@ -36,20 +36,20 @@ _NO_FINDINGS = GateResult(
 
 
 def conflicting_tasks(task: Task, found: Iterable[Task]) -> list[Task]:
-    """The other open tasks that already own the commit or pull request."""
+    """Other open tasks that already own the commit or pull request."""
     return [other for other in found if other.id != task.id and other.status not in _ABANDONED_STATUSES]
 
 
 def find_rejected_change_elsewhere(task: Task, others: Iterable[Task], tree: str, patch: str) -> str:
-    """The name under which the user is asked about a change that was rejected under another task; empty when it is new."""
+    """The finding about a change that was rejected under another task; empty for a new change."""
     names = (find_rejected_change(other, tree, patch) for other in others if other.id != task.id)
     return next(filter(None, names), "")
 
 
 def find_rejected_change(task: Task, tree: str, patch: str) -> str:
-    """The name under which the user is asked about a change that was rejected before; empty when it is new.
+    """The finding about a change that was rejected before; empty for a new change.
 
-    It is of the last such rejection: what the user let pass before that was rejected again since.
+    It concerns the last such rejection: an earlier one that the user let pass was followed by a new rejection.
     """
     found = next(
         (
@@ -65,9 +65,9 @@ def find_rejected_change(task: Task, tree: str, patch: str) -> str:
 
 
 def passes_only_by_new_rules(now: Verdict, then: Verdict, unmeasurable: Collection[str] = ()) -> bool:
-    """True when work passes, or is held for less, by the rules of now alone: those at the claim stand in its way.
+    """True if work passes, or is held for less, only under the current rules, not under those at the claim.
 
-    Gates that cannot be measured on the base either say nothing of the work.
+    Gates that cannot run on the base either are ignored.
     """
     if set(then.blocking_gates) - set(now.blocking_gates) - set(unmeasurable):
         return True
@@ -75,7 +75,7 @@ def passes_only_by_new_rules(now: Verdict, then: Verdict, unmeasurable: Collecti
 
 
 def without_configuration_finding(verdict: Verdict) -> Verdict:
-    """A verdict without the finding that the configuration was changed: the base has changed it."""
+    """A verdict without the finding that the configuration was changed, as the base changed it."""
     return replace(
         verdict,
         gates=(gates := tuple(map(_drop_configuration_finding, verdict.gates))),
@@ -108,7 +108,7 @@ def _drop_configuration_finding(gate: GateResult) -> GateResult:
 def hold_for_changed_rules(verdict: Verdict, claimed_under: str) -> Verdict:
     """Holds work that passes only under rules that were added to the base after the claim.
 
-    Where anyone who works here can commit to the base, only a reviewer can tell whose change that was.
+    Where anybody working here can commit to the base, only a reviewer can tell whose change that was.
     """
     text = (
         "The gate rules on the base changed while the task was claimed, and the work does not pass under the earlier rules:"
@@ -121,18 +121,18 @@ def hold_for_changed_rules(verdict: Verdict, claimed_under: str) -> Verdict:
 
 
 def hold_for_rejected_change(verdict: Verdict, name: str) -> Verdict:
-    """A verdict held because the change was rejected before, whoever hands it in now."""
+    """Holds a verdict because the change was rejected before, whoever submits it now."""
     text = "This same change was rejected before; only the user may let it pass now"
     return _hold(verdict, name, GateFinding(code="rejected_before", text=f"{text} [{name}]"))
 
 
 def hold_for_control_change(verdict: Verdict, change: ControlChange) -> Verdict:
-    """A verdict held because the work changes the ledger's own files. The code tree, which is measured, has none of them."""
+    """Holds a verdict because the work changes the ledger's own files, which the measured code tree does not contain."""
     return _hold(verdict, change.name, change.finding) if change.name else verdict
 
 
 def _hold(verdict: Verdict, name: str, finding: GateFinding) -> Verdict:
-    """A verdict with one more finding for a reviewer."""
+    """A verdict with an additional finding for a reviewer."""
     known = next((gate for gate in verdict.gates if gate.name == INTEGRITY_GATE), _NO_FINDINGS)
     held = replace(
         known,
@@ -149,7 +149,7 @@ def _hold(verdict: Verdict, name: str, finding: GateFinding) -> Verdict:
 
 
 def apply_settlements(verdict: Verdict, task: Task) -> Verdict:
-    """A verdict with what was accepted and overridden for the task taken into account."""
+    """A verdict with the task's accepted findings and overrides applied."""
     overridden = {name for name, tree in task.gates.decisions.overridden if tree == verdict.tree}
     gates = tuple(
         _apply_override(gate, task)
@@ -161,7 +161,7 @@ def apply_settlements(verdict: Verdict, task: Task) -> Verdict:
 
 
 def _apply_override(gate: GateResult, task: Task) -> GateResult:
-    """A gate that the user let pass for its code tree, which the ledger's own files are no part of."""
+    """Applies the user's override of a gate for its code tree, which excludes the ledger's own files."""
     held = [
         one
         for one in gate.held_findings
@@ -179,7 +179,7 @@ def _apply_override(gate: GateResult, task: Task) -> GateResult:
 
 
 def _apply_reviewers_answers(gate: GateResult, task: Task) -> GateResult:
-    """A gate as reviewers have settled its findings: one that is refused fails, all accepted pass."""
+    """Applies reviewers' answers to a gate's findings: one refused finding fails it; if all are accepted, it passes."""
     if gate.status is not GateStatus.HELD or not gate.suspicions:
         return gate
     refused = {name: reason for name, reason in task.gates.decisions.refused if name in gate.suspicions}
@@ -194,7 +194,7 @@ def _apply_reviewers_answers(gate: GateResult, task: Task) -> GateResult:
 
 
 def is_change_accepted(task: Task, name: str, tree: str) -> bool:
-    """True when the user let a rejected change pass, or nothing is stopped where it was measured."""
+    """True if the user let a rejected change pass, or nothing is enforced where it was measured."""
     gates = task.gates
     return name in gates.decisions.accepted or (
         gates.is_released and name in gates.held and gates.tree == tree
@@ -202,9 +202,9 @@ def is_change_accepted(task: Task, name: str, tree: str) -> bool:
 
 
 def is_still_rejected(task: Task) -> bool:
-    """True when a rejection stands of the very code that is under review, and the user has not let it pass.
+    """True if a rejection of the very code under review stands and the user has not let it pass.
 
-    Two ledgers bring that about: one rejects the code, and the other takes it in again.
+    Two ledgers can cause that: one rejects the code while the other accepts it again.
     """
     tree = task.submission.tree if task.submission else ""
     same = [one for one in task.standing_rounds if tree and one.tree == tree]
@@ -212,9 +212,9 @@ def is_still_rejected(task: Task) -> bool:
 
 
 REJECTED_BEFORE = "rejected_before"
-"""The kind of question that a rejected change, submitted again, puts to the user."""
+"""The kind of question about a resubmitted rejected change."""
 MAX_COMMAND_TEXT = 20_000
-"""How many characters of commands one text has; what is left out is counted."""
+"""The most characters of commands in one text; omitted ones are counted."""
 MAX_LISTED_FINDINGS = 20
 REFUSE_ADVICE = (
     "To reject the work instead, use `refuse` in place of `accept`, and give the reason with `--reason TEXT`."
@@ -222,10 +222,10 @@ REFUSE_ADVICE = (
 
 
 def open_findings(task: Task) -> tuple[str, ...]:
-    """The findings that somebody has to settle before the task's work counts.
+    """The findings that must be settled before the task's work counts.
 
-    A hold ends with the claim that it was measured under. The claim of a rejected change that was submitted again has
-    ended; the user is asked about that change, and nothing else is settled until then.
+    A hold ends with the claim under which it was measured. For a resubmitted rejected change the claim has ended; the
+    user is asked about that change, and nothing else can be settled until then.
     """
     gates = task.gates
     if gates.status is not GateStatus.HELD or gates.is_released:
@@ -246,12 +246,12 @@ def open_findings(task: Task) -> tuple[str, ...]:
 
 
 def is_same_change(finding: str) -> bool:
-    """True for a rejected change that was submitted again."""
+    """True for a resubmitted rejected change."""
     return finding.startswith(SAME_CHANGE_PREFIX)
 
 
 def require_not_worker(task: Task, actor: Actor) -> None:
-    """Refuses whoever worked on the task."""
+    """Refuses anybody who worked on the task."""
     name = actor.name
     holds = task.claim is not None and task.claim.agent == name
     if holds or name in task.people.authors or name in task.gates.decisions.questioned:
@@ -259,7 +259,7 @@ def require_not_worker(task: Task, actor: Actor) -> None:
 
 
 def require_finding_in_scope(task: Task, command: c.SettleFinding, actor: Actor) -> None:
-    """Refuses a reviewer whose word does not reach the file that a finding is about, or who may not accept it."""
+    """Refuses a reviewer who may not accept a finding, or whose scope excludes its file."""
     path = dict(task.gates.places).get(command.finding, "")
     if paths_outside_scope(actor, (path,)):
         raise Refused(
@@ -274,7 +274,7 @@ def require_finding_in_scope(task: Task, command: c.SettleFinding, actor: Actor)
 
 
 def acceptable_findings(task: Task, findings: Iterable[str], actor: Actor) -> tuple[str, ...]:
-    """Of these findings of the task, those that the actor may accept."""
+    """Those of the findings that the actor may accept."""
     try:
         r.require_role(REVIEWERS, actor)
         require_not_worker(task, actor)
@@ -287,12 +287,12 @@ def acceptable_findings(task: Task, findings: Iterable[str], actor: Actor) -> tu
 
 
 def _is_reserved_for_user(finding: str, actor: Actor) -> bool:
-    """True for a change that was rejected before: a reviewer may be an agent too, so only the user lets it pass."""
+    """True for a change that was rejected before: as a reviewer may be an agent, only the user may let it pass."""
     return is_same_change(finding) and not actor.is_user
 
 
 def possible_settlers(task: Task, team: Team) -> tuple[str, ...]:
-    """Who may accept at least one open finding of the task: members by name, and the user where none is a member."""
+    """Who may accept at least one open finding of the task: members by name, and the user if no member is the user."""
     names = [member.name for member in team.members]
     has_user = any(Role.USER in member.roles for member in team.members)
     asked = [(name, team.actor(name)) for name in names]
@@ -302,7 +302,7 @@ def possible_settlers(task: Task, team: Team) -> tuple[str, ...]:
 
 
 def settle_command(task: Task, finding: str, actor: Actor | None = None, *, is_accepted: bool = True) -> str:
-    """The command by which somebody settles a finding, ready for a shell; it names whoever is not the user."""
+    """The shell command with which somebody settles a finding; it names actors other than the user."""
     reviewer = actor.name if actor is not None and not actor.is_user else ""
     word, by = (
         "accept" if is_accepted else "refuse",
@@ -312,7 +312,7 @@ def settle_command(task: Task, finding: str, actor: Actor | None = None, *, is_a
 
 
 def override_command(task: Task) -> str:
-    """The command by which the user lets held work pass that nobody may settle."""
+    """The command with which the user lets held work pass that nobody may settle."""
     return f"remand gate override {_shell_argument(_task_name(task))} --gate {INTEGRITY_GATE} --reason TEXT"
 
 
@@ -337,9 +337,9 @@ def settle_lines(
     is_accepted: bool = True,
     limit: int = MAX_COMMAND_TEXT,
 ) -> str:
-    """One command for each of these findings that the actor may settle, and the ids of the others.
+    """A command for each finding that the actor may settle, and the ids of the others.
 
-    Of more commands than fit, in characters, the rest is counted.
+    Commands beyond a length limit are only counted.
     """
     own = acceptable_findings(task, findings, actor)
     reached = set(own)
@@ -357,7 +357,7 @@ def settle_lines(
 
 
 def hold_summary(task: Task, team: Team) -> str:
-    """What an agent is told about a hold: how much is held, and who has to act."""
+    """The agent's message about a hold: how much is held, and who must act."""
     count, names = len(open_findings(task)), possible_settlers(task, team)
     if not count:
         return ""
@@ -370,7 +370,7 @@ def hold_summary(task: Task, team: Team) -> str:
 
 
 def hold_notice(task: Task, team: Team, limit: int = MAX_COMMAND_TEXT) -> str:
-    """What people are told about a hold: who has to act, and one command for each finding."""
+    """The notice about a hold for people: who must act, and a command for each finding."""
     findings, names = open_findings(task), possible_settlers(task, team)
     if not findings:
         return ""
@@ -385,7 +385,7 @@ def hold_notice(task: Task, team: Team, limit: int = MAX_COMMAND_TEXT) -> str:
 
 
 def _capitalise(text: str) -> str:
-    """The start of a sentence; a name stays as it is written."""
+    """A text with a capital first letter, unless it starts with a name."""
     return f"T{text[1:]}" if text.startswith("the user") else text
 
 
@@ -394,13 +394,13 @@ def _pronoun(count: int) -> str:
 
 
 def describe_held_count(count: int, *, still: bool = False) -> str:
-    """How many findings are held, as a sentence without its end."""
+    """The number of held findings as a sentence without full stop."""
     findings = "1 finding is" if count == 1 else f"{count} findings are"
     return f"{findings}{' still' if still else ''} held"
 
 
 def join_names(names: Sequence[str]) -> str:
-    """Names as a choice: `Lead or the user`."""
+    """Names as alternatives: `Lead or the user`."""
     if not names:
         return "nobody"
     *first, last = names

@@ -1,4 +1,4 @@
-"""What may be done on a forge for a task, and what is due: only what the policy allows and the rules let through."""
+"""Decisions on actions on a forge: what is due for a task, within the policy and the rules."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from remand.domain.refusals import Refused
 from remand.domain.task import Status, Submission, Task
 
 PLANNED = "intent"
-"""In place of an action: one is begun, whichever it is and whatever the policy says now."""
+"""Stands for any action that has begun, whatever the policy is now."""
 RETRY_DELAYS = (60.0, 240.0, 960.0, 3600.0, 14_400.0, 43_200.0, 86_400.0)
-"""How long an action waits after each failure, in seconds; after one more it is given up."""
+"""Seconds to wait after each failure of an action; after one more failure it is given up."""
 MAX_WHY = 500
 MAX_FORGE_CLOCK_LEAD = 3600.0
-"""So many seconds the forge's clock may be ahead of ours."""
+"""How far ahead of ours the forge's clock may be, in seconds."""
 ALL_ACTIONS = tuple(ForgeAction)
 
 
@@ -46,16 +46,16 @@ def allowed_actions(policy: Policy) -> tuple[ForgeAction, ...]:
 def due_action(
     task: Task, acts: Collection[str], *, is_again: bool = False
 ) -> tuple[ForgeAction, str] | None:
-    """The next action for a task, and what it is about; None when there is none, or the next one was given up.
+    """The next action for a task and its subject; None if there is none, or the next one was given up.
 
-    What was given up is due as well when it is to be tried again.
+    With `is_again`, an action that was given up is due as well.
     """
     found = next(_remaining_actions(task, acts), None)
     return None if found is None or (task.forge.find_abandoned(*found) and not is_again) else found
 
 
 def _remaining_actions(task: Task, acts: Collection[str]) -> Iterator[tuple[ForgeAction, str]]:
-    """The actions that are left for a task as it stands, in their order."""
+    """The remaining actions for a task in order."""
     forge, work = task.forge, task.submission
     if task.status == Status.PROVISIONAL and work is not None:
         if ForgeAction.PUSH in acts and task.branch and forge.pushed != work.commit:
@@ -77,21 +77,21 @@ def _awaits_merge(task: Task) -> bool:
 
 
 def _has_ended(task: Task) -> bool:
-    """True when a task is done, or will never be; one that another has taken the place of is neither."""
+    """True if a task is done or cancelled; one that was replaced by another is neither."""
     return task.status == Status.DONE or (task.status == Status.CANCELLED and not task.links.superseded_by)
 
 
 _WITH_ACTIONS = frozenset({Status.PROVISIONAL, Status.DONE, Status.CANCELLED})
-"""The statuses of tasks for which actions may remain."""
+"""The statuses in which actions may remain."""
 
 
 def due_kinds(task: Task) -> tuple[str, ...]:
-    """What may be due for a task outside of the ledger: what it can be found by among thousands."""
+    """The kinds of external work that may be due for a task, used as an index key."""
     return (*due_forge_kinds(task), *((NOTICE_DUE,) if task.inbox.notices else ()))
 
 
 def due_forge_kinds(task: Task) -> tuple[str, ...]:
-    """What may be due for a task on the forge, whatever the policy is."""
+    """The kinds of forge actions that may be due for a task under any policy."""
     planned = (PLANNED,) if task.forge.intent is not None else ()
     is_on_forge = task.status is Status.PROVISIONAL or task.pr or task.forge.issue
     if task.status not in _WITH_ACTIONS or not is_on_forge:
@@ -105,7 +105,7 @@ def due_forge_kinds(task: Task) -> tuple[str, ...]:
 
 
 def describe_forge_wait(task: Task) -> str:
-    """What a task waits for on the forge because an action failed; empty when none did."""
+    """What a task waits for on the forge after a failed action; empty if none failed."""
     intent = task.forge.intent
     if intent is not None and intent.why:
         return f"the forge to {describe_action(task, intent.act)}: {intent.why} The next attempt is at {intent.until}."
@@ -139,7 +139,7 @@ def _short_commit(task: Task) -> str:
 
 
 def plan_action(task: Task, command: c.PlanForgeAction, context: c.CommandContext) -> Events:
-    """Begins an action that is allowed now. For one that is begun already nothing is added."""
+    """Begins a permitted action. One that has begun adds no event."""
     if command.act not in context.facts.forge_actions:
         raise Refused("policy_off", f"The policy does not let Remand {describe_action(task, command.act)}.")
     _require_possible(task, command, context)
@@ -167,7 +167,7 @@ def plan_action(task: Task, command: c.PlanForgeAction, context: c.CommandContex
 
 
 def _require_possible(task: Task, command: c.PlanForgeAction, context: c.CommandContext) -> None:
-    """Refuses an action that the task as it stands does not bear."""
+    """Refuses an action that the task's state does not permit."""
     match command.act:
         case ForgeAction.PUSH | ForgeAction.OPEN:
             _require_submitted(task, command)
@@ -198,7 +198,7 @@ def _require_submitted(task: Task, command: c.PlanForgeAction) -> Submission:
 
 
 def _require_own_branch(task: Task, command: c.PlanForgeAction) -> None:
-    """Refuses to push work that nobody has approved to the branch that it is to be merged into."""
+    """Refuses to push unapproved work to the branch that it will be merged into."""
     if not task.branch or not command.base:
         missing = "branch" if not task.branch else "base to merge into"
         raise Refused("bad_value", f"Task {task.id} has no {missing}, so there can be no pull request.")
@@ -214,7 +214,7 @@ def _require_pull_request(task: Task) -> None:
 
 
 def _require_approved(task: Task, command: c.PlanForgeAction) -> None:
-    """Refuses to merge anything but the approved commit of a task that is done."""
+    """Refuses to merge anything but the approved commit of a done task."""
     work, approved = task.submission, task.reviews.approved_commit
     if task.status != Status.DONE or not approved or work is None or work.commit != approved:
         raise Refused("not_approved", f"Task {task.id} is {task.status}; no commit of it is approved.")
@@ -240,7 +240,7 @@ def _require_ended(task: Task, command: c.PlanForgeAction, context: c.CommandCon
 
 
 def record_action(task: Task, command: c.RecordForgeAction, context: c.CommandContext) -> Events:
-    """Notes that an action which was intended has happened; what was noted before changes nothing."""
+    """Records that a planned action has happened; repeating it changes nothing."""
     r.require_number("pull request number", command.pr)
     r.require_text("address", command.url, 2000)
     if not _is_planned(task, command):
@@ -262,9 +262,9 @@ def record_action(task: Task, command: c.RecordForgeAction, context: c.CommandCo
 def record_action_failure(
     task: Task, command: c.RecordForgeActionFailure, context: c.CommandContext
 ) -> Events:
-    """Notes that an action could not be done: it is tried again, each time later, a few times.
+    """Records that an action failed: it is retried a few times with growing delays.
 
-    One that may never be done is given up before it is begun.
+    An action that can never succeed is given up before it begins.
     """
     intent = task.forge.intent
     if intent is None and (not command.is_final or task.forge.find_abandoned(command.act, command.about)):
@@ -295,9 +295,9 @@ def _is_planned(task: Task, command: c.RecordForgeAction | c.RecordForgeActionFa
 
 
 def issue_task_id(command: c.ImportIssue) -> str:
-    """The id of the task that an issue becomes, the same in every ledger; empty when it was opened at no time.
+    """The id of an issue's task, the same in every ledger; empty if the issue has no creation time.
 
-    No task is older than its id says, so the time in it is a while before the issue was opened by the forge's clock.
+    No task is older than its id says, so the time in it is a little before the issue's creation on the forge's clock.
     """
     if not is_instant(command.opened_at):
         return ""
@@ -306,7 +306,7 @@ def issue_task_id(command: c.ImportIssue) -> str:
 
 
 def require_issue(command: c.ImportIssue, context: c.CommandContext) -> None:
-    """Refuses an issue that cannot be one."""
+    """Refuses an invalid issue."""
     r.require_text("issue's place", command.source, 300, may_be_empty=False)
     r.require_text("issue's author", command.author, 200)
     r.require_number("issue's number", command.issue)
@@ -319,5 +319,5 @@ def require_issue(command: c.ImportIssue, context: c.CommandContext) -> None:
 
 
 def make_issue_import(command: c.ImportIssue, task_id: str) -> IssueImported:
-    """Where a task comes from."""
+    """The source of a task."""
     return IssueImported(task_id=task_id, issue=command.issue, source=command.source, author=command.author)

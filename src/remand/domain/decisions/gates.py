@@ -1,4 +1,4 @@
-"""What may be decided about done claims and the gates they have to pass."""
+"""Decisions on done claims and the gates they must pass."""
 
 from __future__ import annotations
 
@@ -67,9 +67,9 @@ MAX_LEFT_OUT = 50
 
 
 def require_own_commit(task: Task, claim: Claim, context: c.CommandContext) -> None:
-    """Refuses an agent the commit that the base was at when it claimed, or is at now and the task has its own branch.
+    """Refuses an agent's commit that is the base at the claim, or the base now if the task has its own branch.
 
-    People may submit what needs no commit: without gates nothing is measured, and a reviewer looks at it.
+    People may submit work without a commit: without gates nothing is measured, and a reviewer checks it.
     """
     facts = context.facts
     if not context.actor.confined:
@@ -83,12 +83,12 @@ def require_own_commit(task: Task, claim: Claim, context: c.CommandContext) -> N
 
 
 def is_unmeasured(answer: object) -> bool:
-    """True when all that a done claim lacks is a verdict by the rules of now."""
+    """True if a done claim lacks only a verdict under the current rules."""
     return isinstance(answer, Refused) and answer.code == "not_measured"
 
 
 def require_off_base(task: Task, commit: str, *, is_on_base: bool) -> None:
-    """Refuses a done claim for a commit that the base has already: it is no work on the task."""
+    """Refuses a done claim for a commit that the base already contains."""
     if is_on_base:
         raise Refused(
             "nothing_committed",
@@ -97,7 +97,7 @@ def require_off_base(task: Task, commit: str, *, is_on_base: bool) -> None:
 
 
 def require_gates_table(gates: object) -> None:
-    """Refuses to run gates where the configuration has no `[gates]` table."""
+    """Refuses to run gates if the configuration has no `[gates]` table."""
     if gates is None:
         raise Refused(
             "no_gates",
@@ -106,28 +106,28 @@ def require_gates_table(gates: object) -> None:
 
 
 def verdict_refusal(verdict: Verdict, text: str) -> Refused:
-    """The refusal of a done claim by a verdict that does not release it, in the words that the agent reads."""
+    """The refusal of a done claim by a verdict, with the agent's message."""
     if verdict.status is GateStatus.HELD:
         return Refused("gate_held", text)
     return Refused("gate_errored" if verdict.status in UNMEASURED else "gate_rejected", text)
 
 
 class MergeFacts(Record, kw_only=True):
-    """What is known of a commit that is to be merged, by the rules and keys of the branch it goes to."""
+    """Facts about a commit to be merged, under the rules and keys of the target branch."""
 
     commit: str
     tree: str
     base: str
-    """The branch it goes to, as the caller names it."""
+    """The target branch as named by the caller."""
     gates_digest: str
     doubts: tuple[str, ...] = ()
-    """Why each verdict on this code tree that no trusted key covers does not count."""
+    """Why each verdict on this code tree without a trusted key does not count."""
     control: ControlChange = NO_CHANGE
-    """What the commit changes below `.got`."""
+    """The commit's changes below `.got`."""
 
 
 def require_current_base(current: str, commit: str, name: str) -> None:
-    """Refuses to judge by another commit than where the base is now, which has the rules and keys that count."""
+    """Refuses to judge by a commit other than the current base, whose rules and keys count."""
     if commit != current:
         raise Refused(
             "bad_value",
@@ -136,9 +136,9 @@ def require_current_base(current: str, commit: str, name: str) -> None:
 
 
 def require_release(tasks: Sequence[Task], facts: MergeFacts) -> Task:
-    """The task whose gates have passed on the code tree of a commit; refuses to merge a commit that has none.
+    """The task whose gates have passed on the code tree of a commit; refuses to merge a commit without one.
 
-    `remand gate check` asks this. The tasks are those whose last verdict that counts is on that code tree.
+    `remand gate check` uses this. `tasks` are those whose last effective verdict is on that code tree.
     """
     name = f"{facts.commit[:12]} (code tree {facts.tree[:12]})"
     if not tasks:
@@ -167,10 +167,10 @@ def require_release(tasks: Sequence[Task], facts: MergeFacts) -> Task:
 
 
 def require_new_change(task: Task, facts: Facts) -> None:
-    """Refuses a change that was rejected before, as long as the user has not let it pass.
+    """Refuses a change that was rejected before and that the user has not let pass.
 
-    The very commit that was rejected is work that was not committed yet: nobody has to be asked about that, unless it
-    comes again under the same claim.
+    The very commit that was rejected means that the new work is not committed: nobody is asked about it unless it comes
+    again under the same claim.
     """
     name = facts.work.same_change or find_rejected_change(task, facts.work.tree, facts.work.patch)
     if not name or is_change_accepted(task, name, facts.work.tree):
@@ -186,12 +186,12 @@ def require_new_change(task: Task, facts: Facts) -> None:
 
 
 def is_rejected_commit(task: Task, commit: str) -> bool:
-    """True for the very commit that a reviewer has rejected in this task."""
+    """True for the very commit that a reviewer rejected for this task."""
     return any(one.commit == commit for one in task.standing_rounds)
 
 
 def rejected_commit_refusal(commit: str) -> Refused:
-    """The answer to a done claim for the very commit that was rejected, the first time that it comes."""
+    """The answer to the first done claim for the very commit that was rejected."""
     return Refused(
         "nothing_committed",
         f"{commit[:12]} is the commit that was rejected. Commit the changes since then, then claim done."
@@ -200,7 +200,7 @@ def rejected_commit_refusal(commit: str) -> Refused:
 
 
 def open_outage_question(task: Task, verdict: Verdict, context: c.CommandContext) -> Events:
-    """The question to the user about gates that this verdict shows to be broken, unless it was put already."""
+    """The question to the user about gates that this verdict shows to be broken, unless it is open already."""
     facts, found = context.facts, find_outages(verdict)
     known = (*task.gates.outages, *facts.gate_rules.outages)
     broken = broken_gate_names(
@@ -214,7 +214,7 @@ def open_outage_question(task: Task, verdict: Verdict, context: c.CommandContext
 
 
 def record_measured_gates(task: Task, command: c.NoteGatesMeasured, context: c.CommandContext) -> Events:
-    """What follows for a task once gates were measured, or have other rules: a question about them is closed."""
+    """The consequences for a task when gates ran again, or their rules changed: a question about them is closed."""
     facts = context.facts
     gates = tuple(dict.fromkeys(one.gate for one in task.gates.outages if one.gate in command.gates))
     recovered = (GateRecovered(task_id=task.id, gates=gates),) if gates else ()
@@ -229,10 +229,10 @@ def record_measured_gates(task: Task, command: c.NoteGatesMeasured, context: c.C
 
 
 def require_passing_verdict(task: Task, claim: Claim, context: c.CommandContext) -> Events:
-    """What has to be there before work may be submitted: a release of its code tree by the rules of now.
+    """The requirement for submitting work: a release of its code tree under the current rules.
 
-    Where there are no gates, the empty verdict is given here, and says so. Another commit with the code tree
-    that was released gets the release in its own name: what is submitted is always what a release names.
+    Without gates, an empty verdict is recorded here, which says so. If another commit has the released code tree, the
+    release is repeated for it: a submission always names the commit of its release.
     """
     facts = context.facts
     if facts.gate_rules.gates is None:
@@ -281,13 +281,13 @@ def require_passing_verdict(task: Task, claim: Claim, context: c.CommandContext)
 
 
 def _require_control_settled(task: Task, facts: Facts) -> None:
-    """Refuses work that changes the ledger's own files, as long as nobody has let that pass."""
+    """Refuses work that changes the ledger's own files until somebody has accepted that."""
     for change in unsettled_control_changes(task, facts.work.control):
         raise Refused("not_measured", f"{facts.work.commit[:12]} is held for a reviewer: {change.text}.")
 
 
 def unsettled_control_changes(task: Task, changes: Sequence[ControlChange]) -> tuple[ControlChange, ...]:
-    """Of changes of the ledger's own files, those that no reviewer accepted and no release of that commit covers."""
+    """The changes of the ledger's own files that no reviewer accepted and no release of that commit covers."""
     gates = task.gates
     released = gates.commit if gates.is_released else ""
     return tuple(
@@ -298,7 +298,7 @@ def unsettled_control_changes(task: Task, changes: Sequence[ControlChange]) -> t
 
 
 def _carry_over_verdict(task: Task, facts: Facts) -> Verdict:
-    """The verdict on a code tree, for another commit that has the same."""
+    """The verdict on a code tree for another commit with the same tree."""
     gates = task.gates
     results = tuple(
         GateResult(
@@ -313,7 +313,7 @@ def _carry_over_verdict(task: Task, facts: Facts) -> Verdict:
 
 
 def record_verdict(task: Task, command: c.RecordVerdict, context: c.CommandContext) -> Events:
-    """What follows from a verdict on a done claim."""
+    """The consequences of a verdict on a done claim."""
     under = c.ClaimCommand(task_id=task.id, agent=command.agent, handoff_id=command.handoff_id)
     claim = r.require_claim(task, under, context.at)
     verdict = (
@@ -349,7 +349,7 @@ def record_verdict(task: Task, command: c.RecordVerdict, context: c.CommandConte
 def record_session_verdict(
     task: Task, command: c.RecordSessionVerdict, _context: c.CommandContext
 ) -> tuple[SessionMeasured]:
-    """Notes what was measured of a session; nothing follows from it for any task."""
+    """Records the measurement of a session; it has no consequences for any task."""
     return (
         SessionMeasured(
             task_id=task.id,
@@ -364,7 +364,7 @@ def record_session_verdict(
 def _rejected_change_question(
     task: Task, claim: Claim, verdict: Verdict, context: c.CommandContext
 ) -> Events:
-    """The question to the user about a rejected change that was submitted again; nobody else can let it pass."""
+    """The question to the user about a resubmitted rejected change, which only the user can let pass."""
     same = next(filter(is_same_change, verdict.suspicions), "")
     if not same or same in task.gates.decisions.accepted:
         return ()
@@ -402,7 +402,7 @@ def _reject_claim(
 
 
 def _restore_lease(task: Task, claim: Claim, context: c.CommandContext) -> Events:
-    """Takes back the long lease of a claim that was held: nobody may be at work on it any more."""
+    """Shortens the long lease of a held claim again, as its agent may be gone."""
     until = add_seconds(context.at, context.facts.policy.lease_seconds)
     if task.gates.status is not GateStatus.HELD or claim.lease_expires_at <= until:
         return ()
@@ -412,7 +412,7 @@ def _restore_lease(task: Task, claim: Claim, context: c.CommandContext) -> Event
 
 
 def has_progress(task: Task, verdict: Verdict) -> bool:
-    """True when fewer tests fail than at the rejection before, or the thresholds are missed by less."""
+    """True if fewer tests fail than at the previous rejection, or thresholds are missed by less."""
     gates = task.gates
     if not gates.progress.count:
         return True
@@ -420,7 +420,7 @@ def has_progress(task: Task, verdict: Verdict) -> bool:
 
 
 def settle_finding(task: Task, command: c.SettleFinding, context: c.CommandContext) -> Events:
-    """A reviewer's word on a finding. Once all are accepted, a held claim goes through by itself."""
+    """A reviewer's decision on a finding. When all are accepted, the held claim passes."""
     r.require_text("reason", command.reason)
     require_not_worker(task, context.actor)
     gates = task.gates
@@ -444,7 +444,7 @@ def settle_finding(task: Task, command: c.SettleFinding, context: c.CommandConte
 
 
 def _unknown_finding_message(task: Task, command: c.SettleFinding, context: c.CommandContext) -> str:
-    """That there is no such finding, with a command for each that there is."""
+    """Says that there is no such finding, with a command for each existing one."""
     asked = f" {command.finding[:40]!r}" if command.finding else ""
     held = open_findings(task) or tuple(dict.fromkeys(task.gates.held))
     if not held:
@@ -454,7 +454,7 @@ def _unknown_finding_message(task: Task, command: c.SettleFinding, context: c.Co
 
 
 def _answer_rejected_change(task: Task, command: c.SettleFinding) -> Events:
-    """The answer to the question about a rejected change: the task is in its queue again, and it passes there."""
+    """The answer to the question about a rejected change: the task returns to its queue, where the change passes."""
     escalation = task.open_escalation
     if escalation is None or escalation.kind != REJECTED_BEFORE or not is_same_change(command.finding):
         return ()
@@ -462,10 +462,10 @@ def _answer_rejected_change(task: Task, command: c.SettleFinding) -> Events:
 
 
 def override_gate(task: Task, command: c.OverrideGate, context: c.CommandContext) -> Events:
-    """The user lets a gate's failure pass, for the code tree it was measured on.
+    """The user overrides a gate's failure for the measured code tree.
 
-    A held claim goes through by that. After a rejection it counts for the next claim: that verdict is not signed,
-    and so nothing is submitted on what it says of the other gates.
+    A held claim passes as a result. After a rejection the override counts for the next claim: the rejecting verdict
+    releases nothing, so nothing is submitted on its results for other gates.
     """
     r.require_text("reason", command.reason, may_be_empty=False)
     gates = task.gates
@@ -477,7 +477,7 @@ def override_gate(task: Task, command: c.OverrideGate, context: c.CommandContext
             f"No gate {command.gate[:40]!r} blocks task {task.id}; the blocking gates are {shown}.",
         )
     overridden = GateOverridden(task_id=task.id, gate=command.gate, tree=gates.tree, reason=command.reason)
-    # The code tree has none of the ledger's own files: what is held of those the user accepts by name.
+    # The code tree excludes the ledger's own files: findings about those must be accepted by name.
     own: dict[str, Any] = {"task_id": task.id, "reviewer": context.actor.name, "reason": command.reason}
     control = _unsettled_control_findings(task) if command.gate == INTEGRITY_GATE else ()
     return (
@@ -496,20 +496,20 @@ def _unsettled_control_findings(task: Task) -> tuple[str, ...]:
 
 
 def _overridden_gates(task: Task) -> set[str]:
-    """The gates that the user let pass for the measured code tree."""
+    """The gates that the user overrode for the measured code tree."""
     names = {name for name, tree in task.gates.decisions.overridden if tree == task.gates.tree}
     return names - {INTEGRITY_GATE} if _unsettled_control_findings(task) else names
 
 
 def is_settled_by_people(task: Task) -> bool:
-    """True when people have let pass all that stood in the way of the work, and its claim still holds."""
+    """True if people have settled everything that blocked the work, and its claim is still active."""
     claim, gates = task.claim, task.gates
     is_measured = claim is not None and claim.handoff_id == gates.handoff_id and bool(gates.blocking)
     return is_measured and not set(gates.blocking) - set(_settled_gates(task))
 
 
 def _settled_gates(task: Task, *, accepted: str = "", overridden: str = "") -> dict[str, GateStatus]:
-    """The gates that do not stand in the way of the measured code tree any more, and as what they count."""
+    """The gates that no longer block the measured code tree, with their status."""
     gates = task.gates
     after = update_task(task, gates=update_gates(gates, accepted=(*gates.decisions.accepted, accepted)))
     let_pass = {*_overridden_gates(after), overridden}
@@ -520,7 +520,7 @@ def _settled_gates(task: Task, *, accepted: str = "", overridden: str = "") -> d
 
 
 def _submit_held_work(task: Task, settled: dict[str, GateStatus], context: c.CommandContext) -> Events:
-    """Hands held work in when nothing stands in its way any more and its claim still holds."""
+    """Submits held work if nothing blocks it any more and its claim is still active."""
     claim, gates = _live_claim(task, context), task.gates
     if claim is None or gates.status is not GateStatus.HELD:
         return ()
@@ -544,7 +544,7 @@ def _submit_held_work(task: Task, settled: dict[str, GateStatus], context: c.Com
 
 
 def _send_back_held_work(task: Task, command: c.SettleFinding, context: c.CommandContext) -> Events:
-    """Rejects a held claim on a reviewer's word; where nothing is enforced, the word alone is noted."""
+    """Rejects a held claim on a reviewer's decision; without enforcement, only the decision is recorded."""
     claim, gates = _live_claim(task, context), task.gates
     is_held = gates.status is GateStatus.HELD and command.finding in gates.held
     if claim is None or not is_held or not context.facts.gate_rules.is_enforced:
@@ -557,7 +557,7 @@ def _send_back_held_work(task: Task, command: c.SettleFinding, context: c.Comman
 
 
 def _live_claim(task: Task, context: c.CommandContext) -> Claim | None:
-    """The claim under which the work was measured, as long as it holds: nobody else is credited with it."""
+    """The claim under which the work was measured, if still active: nobody else gets credit for it."""
     claim = task.claim
     if claim is None or claim.lease_expires_at <= context.at:
         return None
@@ -572,12 +572,12 @@ _STATUS_WORDS = {
 
 
 def _person_result(name: str, status: GateStatus) -> GateResult:
-    """A gate's result by the word of a person."""
+    """A gate's result as decided by a person."""
     return GateResult(name=name, status=status, line=f"- {gate_title(name)}: {_STATUS_WORDS[status]}")
 
 
 def _verdict_with_results(task: Task, results: tuple[GateResult, ...]) -> Verdict:
-    """The task's last verdict with other results: what was measured stands in the event before it."""
+    """The task's last verdict with other results; the measurements are in the event before it."""
     gates = task.gates
     return Verdict(
         status=overall_status(results),

@@ -1,4 +1,4 @@
-"""What may be decided about handoffs and the claims they become, and who may take a task over."""
+"""Decisions on handoffs and the claims they become, and who may take over a task."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def initiate_handoff(task: Task, command: c.InitiateHandoff, context: c.CommandC
 
 
 def require_done_claim(task: Task, command: c.SubmitTask, context: c.CommandContext) -> Claim:
-    """The claim under which work may be submitted: held, not locked out, at a real commit."""
+    """The claim under which work may be submitted: active, not locked out, at an existing commit."""
     r.require_not_locked_out(task, command.agent, context.facts)
     r.require_branch(command.branch)
     r.require_number("pull request number", command.pr)
@@ -132,21 +132,21 @@ def require_done_claim(task: Task, command: c.SubmitTask, context: c.CommandCont
 
 
 def submission_branch(task: Task, command: c.SubmitTask | c.CompleteHandoff) -> str:
-    """The branch that work is submitted from: the one that is named, else the task's, else the one checked out."""
+    """The branch of a submission: the given one, else the task's, else the one checked out."""
     return command.branch if command.is_branch_given else task.branch or command.branch
 
 
 def recorded_branch(task: Task, command: c.SubmitTask, facts: Facts) -> str:
-    """The branch that goes into the event; a checked-out one that does not have the commit says nothing of the work."""
+    """The branch to record; a checked-out branch without the commit is irrelevant."""
     is_unrelated = not command.is_branch_given and not task.branch and facts.work.on_branch is False
     return "" if is_unrelated else command.branch
 
 
 def _require_commit_on_branch(task: Task, command: c.SubmitTask, facts: Facts) -> None:
-    """Refuses a branch that does not have the commit, and a new one that is the base or another task's.
+    """Refuses a branch without the commit, and a new one that is the base or another task's.
 
-    What is reviewed and merged is the branch: were it another, no approval could ever count. The user who fixes a task
-    by hand may do so anywhere.
+    The branch is what is reviewed and merged: with another one no approval could ever count. A user who fixes a task by
+    hand may use any branch.
     """
     if command.agent == task.people.fixer:
         return
@@ -173,7 +173,7 @@ def _require_commit_on_branch(task: Task, command: c.SubmitTask, facts: Facts) -
 
 
 def _branch_advice(task: Task, command: c.SubmitTask, facts: Facts) -> str:
-    """What to do about a commit that is not on the branch that it is submitted from."""
+    """What to do about a commit that is not on its submission's branch."""
     if not command.is_branch_given and command.branch not in ("", task.branch, facts.work.base_branch):
         return f"If it is on {command.branch}, submit it with `--branch {command.branch}`."
     if command.is_branch_given and task.branch not in ("", command.branch):
@@ -184,7 +184,7 @@ def _branch_advice(task: Task, command: c.SubmitTask, facts: Facts) -> str:
 def lock_out_after_giving_up(
     task: Task, agent: str, context: c.CommandContext, rejection_id: str = ""
 ) -> Events:
-    """What follows when an agent has rejected a task without earning it, or given it up, once too often."""
+    """The consequences when an agent has filed too many invalid rejections of a task, or given it up too often."""
     if task.rejections.invalid_by.count(agent) + 1 < context.facts.policy.max_invalid_rejections:
         return ()
     if task.is_locked_out(agent):
@@ -213,11 +213,11 @@ def make_offer(
 
 
 _STEM = 3
-"""A skill is found in a text by its first letters: so many at least, and more than half of the longer word."""
+"""Skills match words by their first letters: at least this many, and more than half of the longer word."""
 
 
 def remaining_agents(task: Task, facts: Facts, *, without: Collection[str] = ()) -> list[Actor]:
-    """The agents of the team that may work on the task, in the team's order."""
+    """The team's agents that may work on the task, in the team's order."""
     return [
         agent
         for agent in facts.team.agents
@@ -230,9 +230,9 @@ def remaining_agents(task: Task, facts: Facts, *, without: Collection[str] = ())
 def best_agent(
     agents: Iterable[Actor], text: str, free_capacity: Mapping[str, int] | None = None
 ) -> tuple[Actor, tuple[str, ...]]:
-    """The agent that knows most of what a text is about, with those skills.
+    """The agent with the most skills that a text mentions, with those skills.
 
-    Of those who know as much it is the one that could take on most; then the team's order settles it.
+    Ties are broken by free capacity, then by the team's order.
     """
     free = free_capacity or {}
     words = frozenset(re.findall(r"\w+", text.lower()))
@@ -244,7 +244,7 @@ def best_agent(
 
 
 def _mentions_skill(skill: str, words: Collection[str]) -> bool:
-    """True when a text has words that are or begin like those of the skill: `accessibility`, `accessible`."""
+    """True if a text contains words that equal or start like those of the skill: `accessibility`, `accessible`."""
     parts = re.findall(r"\w+", skill.lower())
     return bool(parts) and all(any(_is_similar_word(part, word) for word in words) for part in parts)
 
@@ -265,7 +265,7 @@ def pass_to_agent(
     is_last: bool,
     guidance: str = "",
 ) -> Events:
-    """Gives the task to another agent: said once, and reserved for one lease."""
+    """Gives the task to another agent: recorded once, and reserved for one lease."""
     return (
         TaskReassigned(task_id=task.id, target=to.name, source=source, reason=why, is_last=is_last),
         make_offer(task, to.name, context.facts.fresh.handoff_id, context, guidance),

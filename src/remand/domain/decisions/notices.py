@@ -1,4 +1,4 @@
-"""What the user is asked and told: questions, alerts about a claim that keeps failing, and overrides in their name."""
+"""Questions and notices to the user: questions, alerts about failing claims, and overrides in their name."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ from remand.domain.text.words import flatten, shorten
 
 
 def ask_user(task: Task, kind: str, reason: str, context: c.CommandContext) -> EscalationOpened:
-    """The question, with the time after which it is repeated."""
+    """The question, with the time at which it is repeated."""
     deadline = add_seconds(context.at, context.facts.policy.deadline_seconds)
     return EscalationOpened(task_id=task.id, kind=kind, reason=reason, deadline=deadline)
 
 
 MAX_STALLED = 2
-"""So many rejections in a row without progress, after the alert, and a human has to look."""
+"""After the alert, this many rejections in a row without progress escalate to a human."""
 NOTICE_DUE = "tell"
-"""What is due for a task with a notice that the user has not got yet."""
+"""Marks tasks with an undelivered notice."""
 MAX_NOTICES = 20
-"""How many untold overrides of one task are kept, the latest."""
+"""How many undelivered overrides of one task are kept, the latest ones."""
 _MAX_WORDS = 200
 _ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth")
 _ENDINGS = {1: "st", 2: "nd", 3: "rd"}
@@ -46,7 +46,7 @@ _ENDINGS = {1: "st", 2: "nd", 3: "rd"}
 
 
 def raise_alert(task: Task, claim: Claim, number: int, facts: Facts) -> Events:
-    """The alert that is due with this rejection of a claim: one for each threshold that is reached."""
+    """The alert due with this rejection of a claim: one for each threshold reached."""
     known, threshold = task.gates.progress.alert, facts.policy.alert_after_gates
     is_known = known is not None and known.handoff_id == claim.handoff_id and known.alert_after >= threshold
     if number < threshold or is_known:
@@ -64,7 +64,7 @@ def raise_alert(task: Task, claim: Claim, number: int, facts: Facts) -> Events:
 
 
 def open_alert(task: Task) -> GateAlert | None:
-    """The alert that the user has not acknowledged, as long as the claim holds and its work has not passed."""
+    """The unacknowledged alert, while the claim is active and its work has not passed."""
     found, held = task.gates.progress.alert, task.claim
     if found is None or found.acknowledged_by or held is None or task.status != Status.CLAIMED:
         return None
@@ -72,23 +72,23 @@ def open_alert(task: Task) -> GateAlert | None:
 
 
 def describe_takeover(escalate_after: int) -> str:
-    """When a human takes a claim over."""
+    """When a human takes over a claim."""
     return f"at {escalate_after}, or after two without progress"
 
 
 def render_alert(number: int, escalate_after: int) -> str:
-    """What an agent reads of an alert about its claim."""
+    """The agent's message with an alert about its claim."""
     return f"This is the {format_ordinal(number)} rejection; {describe_takeover(escalate_after)}, a human takes over."
 
 
 def render_escalation_notice(number: int, *, is_stalled: bool) -> str:
-    """What an agent reads of a rejection with which its claim goes to a human."""
+    """The agent's message with a rejection that escalates its claim to a human."""
     stalled = ", and the last two showed no progress" if is_stalled else ""
     return f"This was the {format_ordinal(number)} rejection{stalled}. A human takes over now; this session may stop."
 
 
 def format_ordinal(number: int) -> str:
-    """A number as one of a row: third, 12th."""
+    """A number as an ordinal: third, 12th."""
     if 1 <= number <= len(_ORDINALS):
         return _ORDINALS[number - 1]
     ending = "th" if number % 100 in (11, 12, 13) else _ENDINGS.get(number % 10, "th")
@@ -99,7 +99,7 @@ def format_ordinal(number: int) -> str:
 
 
 def mark_overrides(events: Events, actor: Actor) -> Events:
-    """The events that were decided, with those marked by which the user sets aside what others said."""
+    """The decided events, with those marked in which the user overrides others."""
     if not actor.is_user:
         return events
     return tuple(
@@ -111,7 +111,7 @@ def mark_overrides(events: Events, actor: Actor) -> Events:
 
 
 def describe_override(event: Event, actor: str) -> tuple[str, str] | None:
-    """What somebody set aside by an event, and the reason; None where it sets nothing aside."""
+    """What an event overrides, and the reason; None if it overrides nothing."""
     match event:
         case GateOverridden():
             return f"let the gate {_shorten_words(event.gate)} pass", _shorten_words(event.reason)
@@ -143,12 +143,12 @@ def describe_override(event: Event, actor: str) -> tuple[str, str] | None:
 
 
 def _is_override(event: RejectionAnswered) -> bool:
-    """True for an override that somebody decided, and not a rule."""
+    """True for an override by a person rather than a rule."""
     return event.decision.decision_type == DecisionType.OVERRIDE.name and not event.director
 
 
 def find_notice(event: Event) -> OverrideNotice | None:
-    """What the user has to be told of an event; None for nothing."""
+    """The notice to the user about an event; None if there is none."""
     if not isinstance(event, OverridingEvent) or not event.by_user:
         return None
     found = describe_override(event, event.meta.actor)
@@ -160,6 +160,6 @@ def find_notice(event: Event) -> OverrideNotice | None:
 
 
 def _shorten_words(text: str) -> str:
-    """Text of somebody, short, on one line and with nothing hidden in it."""
+    """A foreign text, shortened to one line without invisible characters."""
     flat = flatten(text)
     return shorten(flat, _MAX_WORDS)

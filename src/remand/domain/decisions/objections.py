@@ -1,4 +1,4 @@
-"""What may be decided about objections: an approval waits for the user's answer, which is given once."""
+"""Decisions on objections: an approval waits for the user's answer, which is given once."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from remand.domain.task import Objection, Task
 
 
 def objected_work(event: Event) -> str | None:
-    """The code tree, or else the commit, that an event says no to; empty when it names none, None when it is no no.
+    """The code tree or commit that an event objects to; empty if it names none, None if it is not an objection.
 
-    A lockout that follows from a rejection is about what was rejected: it names the rejection, which is no code tree.
+    A lockout that follows from a rejection concerns what was rejected; it names the rejection instead of a code tree.
     """
     match event:
         case ReviewRejected():
@@ -37,19 +37,19 @@ def objected_work(event: Event) -> str | None:
 DISMISS, DISMISS_ALL = "dismiss", "dismiss_all"
 _KEY_PART = "/key-"
 MAX_ANSWERS = 3
-"""How often the user is asked about one key and task. After that the key's objections are shown and hold nothing up."""
+"""How often the user is asked about one key and task. Later objections of the key are shown but block nothing."""
 MAX_WORKS = 20
-"""How many pieces of work one answer about a key names."""
+"""How many pieces of work one answer about a key covers."""
 
 
 def submitted_works(task: Task) -> tuple[str, ...]:
-    """What an objection names that concerns the submission: its code tree, its commit, or no work at all."""
+    """What objections to the submission name: its code tree, its commit, or no work at all."""
     work = task.submission
     return ("", *filter(None, (work.tree, work.commit))) if work else ()
 
 
 def is_objection_answered(task: Task, objection: Objection) -> bool:
-    """True when the user has dismissed an objection, or was asked about its key and this task often enough."""
+    """True if the user has dismissed an objection, or was asked about its key and this task often enough."""
     known = is_key_answered(task, objection.signer, objection.at)
     if known is not None:
         return known
@@ -61,7 +61,7 @@ def is_objection_answered(task: Task, objection: Objection) -> bool:
 
 
 def is_key_answered(task: Task, signer: str, latest: Instant) -> bool | None:
-    """Whether all that a key said of a task until then is answered; None when that depends on the work it names."""
+    """Whether all of a key's objections to a task up to a time are answered; None if that depends on the work they name."""
     answers = [one for one in task.inbox.dismissals if one.signer in (signer, "")]
     if sum(one.signer == signer for one in answers) >= MAX_ANSWERS:
         return True
@@ -71,12 +71,12 @@ def is_key_answered(task: Task, signer: str, latest: Instant) -> bool | None:
 
 
 def open_objections(task: Task, objections: Iterable[Objection]) -> Iterator[Objection]:
-    """Those that wait for the user's answer."""
+    """The unanswered objections."""
     return (one for one in objections if not task.is_terminal and not is_objection_answered(task, one))
 
 
 def require_objections_answered(task: Task, facts: Facts) -> None:
-    """Refuses to approve work that somebody objects to whose key is not trusted, until the user has answered."""
+    """Refuses to approve work with objections under untrusted keys until the user has answered them."""
     found = facts.objections
     if not found:
         return
@@ -90,32 +90,32 @@ def require_objections_answered(task: Task, facts: Facts) -> None:
 
 
 def trust_command(signer: str) -> str:
-    """How a key is trusted. Its id does not tell the key."""
+    """How to trust a key. Its id does not contain the key."""
     return f"`remand keys trust KEY --write`, with the KEY that `remand keys` prints on its machine; its id is {signer}"
 
 
 def question_id(task: Task, signer: str) -> str:
-    """What the question about a key's objections is called by."""
+    """The id of the question about a key's objections."""
     return f"{task.id}{_KEY_PART}{signer}"
 
 
 def parse_question_id(name: str) -> tuple[str, str]:
-    """The task and the key that the id of such a question names; no key for any other id."""
+    """The task and key in such a question's id; no key for any other id."""
     task, _, key = name.rpartition(_KEY_PART)
     return (task, key) if task and key else ("", "")
 
 
 def dismiss_command(task: Task, signer: str, option: str = DISMISS) -> str:
-    """The command by which the user dismisses a key's objections, or with the other option those of all keys."""
+    """The command with which the user dismisses a key's objections, or with the other option those of all keys."""
     return f"remand inbox answer {question_id(task, signer)} {option} --guidance REASON"
 
 
 def dismiss_objections(
     task: Task, command: c.DismissObjections, context: c.CommandContext
 ) -> tuple[Event, ...]:
-    """The user's answer: what a key said of this task, or everything that keys which are not trusted said so far.
+    """Dismisses one key's objections to this task, or all those under untrusted keys so far.
 
-    The first names the work that it was about; the second names the work under review, for every key.
+    The first records the work concerned; the second records the work under review, for every key.
     """
     r.require_text("reason", command.reason, may_be_empty=False)
     found = context.facts.objections

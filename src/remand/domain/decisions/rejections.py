@@ -1,4 +1,4 @@
-"""What may be decided about task rejections: filed by the agent, judged, and answered by the director."""
+"""Decisions on task rejections: filing by the agent, judging, and the director's answer."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from remand.domain.validation.assessment import Assessment
 
 
 def task_context(task: Task) -> dict[str, Any]:
-    """What a rejection is compared with: the task as it was added."""
+    """The task as it was added, for comparison with a rejection."""
     return {
         "id": task.id,
         "title": task.title,
@@ -39,7 +39,7 @@ def task_context(task: Task) -> dict[str, Any]:
 
 
 def answer_rejection(task: Task, command: c.AnswerRejection, context: c.CommandContext) -> Events:
-    """Answers the last rejection of a task, also one that was overridden while the agent still has it."""
+    """Answers the last rejection of a task; an overridden one can be answered while the agent holds the task."""
     filed = _require_answerable(task, command, context)
     decision = parse_decision_type(command.decision)
     if decision is None:
@@ -66,7 +66,7 @@ def answer_rejection(task: Task, command: c.AnswerRejection, context: c.CommandC
 
 
 def _ends_with_appeal(task: Task, lockout: Lockout) -> bool:
-    """True for a lockout that an accepted appeal lifts: its only cause is the rejection that was appealed about."""
+    """True for a lockout whose only cause is the rejection that was appealed; an accepted appeal clears it."""
     filed = task.rejections.last_rejection
     cause = LockoutCause(rejection_id=filed.rejection_id) if filed and filed.is_appealed else None
     return all(other == cause for other in lockout.causes)
@@ -95,7 +95,7 @@ def _override_by_director(
     command: c.AnswerRejection,
     context: c.CommandContext,
 ) -> Events:
-    """The director's own override: back to the agent, or on to another."""
+    """The director's own override: the task returns to the agent or goes to another."""
     facts = context.facts
     if command.created_tasks:
         raise Refused("bad_value", "An override creates no tasks. Omit --created-tasks.")
@@ -146,7 +146,7 @@ def _override_by_director(
 
 
 def _return_to_queue(task: Task, reason: str) -> Events:
-    """Brings the task back to its queue: ends the claim or offer that is still there, or the wait."""
+    """Returns the task to its queue, ending its claim, offer or wait."""
     if task.status == Status.BLOCKED:
         name = task.rejections.last_rejection.rejection_id if task.rejections.last_rejection else ""
         return (task_events.TaskReopened(task_id=task.id, reason=reason, rejection_id=name),)
@@ -170,7 +170,7 @@ def accept_rejection(
     command: c.AnswerRejection | None,
     context: c.CommandContext,
 ) -> Events:
-    """The answer to a rejection that is accepted, and what follows for this and other tasks."""
+    """The answer that accepts a rejection, and its consequences for this and other tasks."""
     facts = context.facts
     given = tuple(dict.fromkeys(command.created_tasks)) if command else ()
     drawn = director.plan_decision(decision, record, task_context(task), facts.rejection.validation)
@@ -212,7 +212,7 @@ def accept_rejection(
 def _require_valid_plan(
     task: Task, drawn: director.DecisionPlan, given: tuple[str, ...], context: c.CommandContext
 ) -> None:
-    """Refuses a decision that names too few tasks, or comes too late for the task."""
+    """Refuses a decision that names too few tasks or comes too late for the task."""
     tasks = len(given) or len(drawn.sketches)
     match drawn.decision:
         case DecisionType.ACCEPT_AND_DECOMPOSE:
@@ -237,7 +237,7 @@ def _require_valid_plan(
 
 
 def _create_tasks(task: Task, drawn: director.DecisionPlan, fresh: tuple[str, ...]) -> Events:
-    """The new tasks. What is split from a task keeps away those who are locked out of it."""
+    """The new tasks. Subtasks inherit the task's lockouts."""
     is_part = drawn.link == "REFINES"
     made: list[Event] = []
     for name, sketch in zip(fresh, drawn.sketches, strict=False):
@@ -258,7 +258,7 @@ def _create_tasks(task: Task, drawn: director.DecisionPlan, fresh: tuple[str, ..
 
 
 def _inherit_lockouts(task: Task, name: str) -> list[Event]:
-    """The lockouts of a task on another that was split from it."""
+    """The task's lockouts for a subtask."""
     return [
         LockoutSet(
             task_id=name,
@@ -274,7 +274,7 @@ def _inherit_lockouts(task: Task, name: str) -> list[Event]:
 
 
 def _link_tasks(task: Task, drawn: director.DecisionPlan, created: tuple[str, ...]) -> Events:
-    """How the tasks of a decision are linked to the rejected one."""
+    """The links between a decision's tasks and the rejected one."""
     if drawn.link == "REFINES":
         weight = 0.8 if drawn.decision is DecisionType.ACCEPT_AND_DECOMPOSE else 1.0
         return tuple(_edge(name, task.id, "REFINES", weight) for name in created)
@@ -295,7 +295,7 @@ def _edge(source: str, target: str, kind: str, weight: float = 1.0) -> task_even
 def _task_outcome(
     task: Task, record: TaskRejection, drawn: director.DecisionPlan, created: tuple[str, ...]
 ) -> tuple[AnswerEvent, ...]:
-    """What becomes of the rejected task."""
+    """The consequence for the rejected task."""
     why = str(record.reason_summary)[:500]
     match drawn.decision:
         case DecisionType.ACCEPT_AND_DEFER:
@@ -347,7 +347,7 @@ def file_rejection(task: Task, command: c.RejectHandoff, context: c.CommandConte
 
 
 def appeal_rejection(task: Task, command: c.AppealRejection, context: c.CommandContext) -> Events:
-    """Brings a rejection that the rules overrode before a director, once for each agent and task."""
+    """Appeals a rejection that the rules overrode to a director, once per agent and task."""
     filed, known = task.rejections.last_rejection, context.facts.rejection
     r.require_text("reason", command.reason, may_be_empty=False)
     if filed is None or filed.handoff_id != command.handoff_id:
@@ -383,7 +383,7 @@ def appeal_rejection(task: Task, command: c.AppealRejection, context: c.CommandC
 
 
 def _require_overridden_by_rules(filed: LastRejection, decided_by: str) -> None:
-    """Refuses an appeal about what a director decides or has decided, and about a valid rejection."""
+    """Refuses an appeal against a director's decision, or about a valid rejection."""
     is_by_rules, is_override = decided_by == director.AUTO, filed.decision == DecisionType.OVERRIDE.name
     if is_by_rules and is_override and not filed.is_valid:
         return
@@ -397,7 +397,7 @@ def _require_overridden_by_rules(filed: LastRejection, decided_by: str) -> None:
 
 
 def has_lost_task(task: Task, filed: LastRejection) -> bool:
-    """True when that rejection cost its agent the task, and nobody has taken the task over yet."""
+    """True if that rejection cost its agent the task, and nobody has taken it since."""
     is_free = task.claim is None and task.status in CLAIMABLE
     return is_free and task.is_locked_out_for(filed.agent, filed.rejection_id)
 
@@ -407,7 +407,7 @@ def has_appealed(task: Task, agent: str) -> bool:
 
 
 def _manual_decision_reason(record: TaskRejection, context: c.CommandContext) -> str:
-    """Why the automatic director does not answer a valid rejection; empty when it does."""
+    """Why the automatic director does not answer a valid rejection; empty if it does."""
     if context.facts.rejection.human_reason:
         return context.facts.rejection.human_reason
     is_infeasible = record.reason is RejectionReason.INFEASIBLE
@@ -415,7 +415,7 @@ def _manual_decision_reason(record: TaskRejection, context: c.CommandContext) ->
 
 
 def require_filed_rejection(task: Task | None, handoff_id: str, named: str) -> Task:
-    """The task whose last rejection is of a handoff; refuses where there is none to ask consultants about."""
+    """The task whose last rejection belongs to a handoff; refuses if there is no rejection to consult about."""
     if (
         task is None
         or task.rejections.last_rejection is None
@@ -426,23 +426,23 @@ def require_filed_rejection(task: Task | None, handoff_id: str, named: str) -> T
 
 
 def require_not_filer(task: Task, actor: Actor) -> None:
-    """Refuses to let whoever filed a rejection have it answered."""
+    """Refuses to let the filer of a rejection request its answer."""
     if task.rejections.last_rejection is not None and actor.name == task.rejections.last_rejection.agent:
         raise Refused("own_work", f"{actor.name} filed this rejection and may not choose who answers it.")
 
 
 def overridden_rejection_refusal(message: str) -> Refused:
-    """The answer to a valid rejection that the system overrides, in the words of the override."""
+    """The answer to a valid rejection that the system overrides, with the override's text."""
     return Refused("not_acted_upon", message)
 
 
 def invalid_rejection_refusal(task_id: str, issues: str) -> Refused:
-    """The answer to a rejection that the validator does not accept."""
+    """The answer to an invalid rejection."""
     return Refused("invalid_rejection", f"The rejection of {task_id} is not valid: {issues}")
 
 
 def record_opinion(task: Task, command: c.GiveOpinion, context: c.CommandContext) -> Events:
-    """Notes an adviser's opinion beside the rejection it is about."""
+    """Records an adviser's opinion on a rejection."""
     filed = task.rejections.last_rejection
     if filed is None or filed.handoff_id != command.handoff_id:
         raise Refused("nothing_to_answer", f"There is no rejection of the handoff {command.handoff_id}.")
@@ -477,7 +477,7 @@ def _require_open_handoff(
 
 
 def _make_record(task: Task, command: c.RejectHandoff, context: c.CommandContext) -> TaskRejection:
-    """The record with the ids the ledger knows; refuses one that was written for another task."""
+    """The record with canonical ids; refuses one that was written for another task."""
     given: dict[str, Any] = redact_values(command.rejection)
     if _nesting_depth(command.rejection) > MAX_NESTING:
         raise Refused(
@@ -507,7 +507,7 @@ def _nesting_depth(value: Any) -> int:
 def _override_invalid(
     task: Task, record: TaskRejection, found: Assessment, context: c.CommandContext
 ) -> Events:
-    """An invalid rejection: the work continues, with the same agent until it has tried that too often."""
+    """Overrides an invalid rejection: the same agent continues until it has tried that too often."""
     facts, agent = context.facts, context.actor.name
     is_formal = director.is_formal_slip(found.issues, task.slips_by(agent))
     ended = () if is_formal else h.lock_out_after_giving_up(task, agent, context, facts.fresh.rejection_id)
@@ -545,7 +545,7 @@ def _override_invalid(
 
 
 def _override_distrusted(task: Task, record: TaskRejection, context: c.CommandContext) -> Events:
-    """A rejection like too many others: the agent is rid of the task, and the task does not wait for it."""
+    """Overrides a rejection like too many others: the agent loses the task, which does not wait."""
     facts, agent = context.facts, context.actor.name
     message = (
         f"The rejection is not acted upon: {facts.rejection.distrust}. Another agent takes over the task."
@@ -572,7 +572,7 @@ def _override_distrusted(task: Task, record: TaskRejection, context: c.CommandCo
 
 
 def _pass_to_next_agent(task: Task, context: c.CommandContext) -> Events:
-    """Hands the task to the next agent, or to a human when the team has none left. Without a team it is free."""
+    """Offers the task to the next agent, or escalates it if there is none. Without a team it becomes free."""
     facts = context.facts
     if facts.team.next_agent:
         return (h.make_offer(task, facts.team.next_agent, facts.fresh.handoff_id, context),)

@@ -1,4 +1,4 @@
-"""What may be decided about reviews: whose word counts, for which commit, and what follows from a rejection."""
+"""Decisions on reviews: who may review which commit, and the consequences of a rejection."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ MIN_CHECKED_WORDS = 4
 
 
 def request_review(task: Task, command: c.RequestReview, context: c.CommandContext) -> Events:
-    """Asks a reviewer to look at the submission."""
+    """Requests a review of the submission."""
     reviewer = context.facts.team.target
     if reviewer is None or not reviewer.has(*REVIEWERS):
         raise Refused("bad_value", f"{command.reviewer[:64] or 'Nobody'} is not a reviewer on this team.")
@@ -44,7 +44,7 @@ def request_review(task: Task, command: c.RequestReview, context: c.CommandConte
 
 
 def approve_review(task: Task, command: c.ApproveReview, context: c.CommandContext) -> Events:
-    """Accepts the submission. A review of a forge that was taken in before changes nothing any more."""
+    """Accepts the submission. A forge review that was imported before has no further effect."""
     r.require_text("source", command.source, MAX_SOURCE)
     if task.has_imported_review(command.source):
         return ()
@@ -73,7 +73,7 @@ def approve_review(task: Task, command: c.ApproveReview, context: c.CommandConte
 
 
 def _require_standing_verdict(task: Task, submission: Submission) -> None:
-    """Refuses to approve code that was measured again since it was submitted, and was not released by that."""
+    """Refuses to approve code that was measured again after submission without being released."""
     if submission.is_refuted:
         raise Refused(
             "not_measured",
@@ -83,13 +83,13 @@ def _require_standing_verdict(task: Task, submission: Submission) -> None:
 
 
 def _require_control_settled(task: Task, context: c.CommandContext) -> None:
-    """Refuses to approve work, or a branch that went on, that changes the ledger's own files unsettled."""
+    """Refuses to approve work, or a branch that moved, with unsettled changes of the ledger's own files."""
     for change in unsettled_control_changes(task, context.facts.work.control):
         raise Refused("control_changed", f"In {change.commit[:12]} {change.text}.")
 
 
 def _require_checked_places(command: c.ApproveReview, context: c.CommandContext) -> None:
-    """Refuses a yes of an agent that does not say what it looked at: a line of the change, and what holds there."""
+    """Refuses an agent's approval that does not cite lines of the change and what was checked there."""
     if len(command.checked) > r.MAX_FINDINGS:
         raise Refused(
             "bad_value", f"A review names at most {r.MAX_FINDINGS} places, not {len(command.checked)}."
@@ -110,9 +110,9 @@ def _require_checked_places(command: c.ApproveReview, context: c.CommandContext)
 
 
 def reject_review(task: Task, command: c.RejectReview, context: c.CommandContext) -> Events:
-    """Sends the submission back: its author is locked out, another agent takes over, or the user is asked.
+    """Rejects the submission: its author is locked out, and another agent takes over or the user is asked.
 
-    A review of a forge that was taken in before changes nothing any more.
+    A forge review that was imported before has no further effect.
     """
     r.require_text("source", command.source, MAX_SOURCE)
     if task.has_imported_review(command.source):
@@ -148,7 +148,7 @@ def reject_review(task: Task, command: c.RejectReview, context: c.CommandContext
 def _require_valid_findings(
     findings: tuple[review_events.Finding, ...], reviewer: Actor
 ) -> tuple[review_events.Finding, ...]:
-    """The findings of a rejection: one of them blocks, within the reviewer's scope."""
+    """The findings of a rejection; at least one must be blocking within the reviewer's scope."""
     require_findings(findings)
     if not any(finding.is_blocking for finding in findings):
         raise Refused(
@@ -164,12 +164,12 @@ def _require_valid_findings(
 
 
 def _without_forge_ids(findings: tuple[review_events.Finding, ...]) -> tuple[review_events.Finding, ...]:
-    """Removes the ids of forge comments, so that a local review cannot mark a comment on the forge as delivered."""
+    """Removes forge comment ids, so that a local review cannot mark a forge comment as delivered."""
     return tuple(replace(finding, comment="", reply_to="", at="") for finding in findings)
 
 
 def require_findings(findings: tuple[review_events.Finding, ...]) -> None:
-    """Refuses more findings than an event takes, and what is no text."""
+    """Refuses too many findings for an event, and invalid text."""
     if len(findings) > r.MAX_FINDINGS:
         raise Refused("bad_value", f"A review has at most {r.MAX_FINDINGS} findings, not {len(findings)}.")
     for finding in findings:
@@ -183,7 +183,7 @@ def require_findings(findings: tuple[review_events.Finding, ...]) -> None:
 def limit_to_scope(
     findings: tuple[review_events.Finding, ...], reviewer: Actor
 ) -> tuple[review_events.Finding, ...]:
-    """The findings as they count: what a reviewer says of files beyond its scope is a suggestion."""
+    """The findings as they count: those outside the reviewer's scope become suggestions."""
     beyond = set(paths_outside_scope(reviewer, (finding.path for finding in findings if finding.path)))
     return tuple(
         replace(finding, is_blocking=False) if finding.path in beyond else finding for finding in findings
@@ -193,7 +193,7 @@ def limit_to_scope(
 def _lockout(
     task: Task, submission: Submission, rejected: review_events.ReviewRejected, context: c.CommandContext
 ) -> Events:
-    """Locks the author out, when its work on the task was rejected as often as the policy says; never the user."""
+    """Locks out the author after as many rejections of its work as the policy allows; never the user."""
     after, author = context.facts.policy.lockout_after, submission.agent
     times = sum(one.agent == author for one in task.standing_rounds) + 1
     if not after or times < after or task.is_locked_out(author) or author == task.people.fixer:
@@ -202,7 +202,7 @@ def _lockout(
 
 
 def _add_lockout_cause(task: Task, author: str, rejected: review_events.ReviewRejected) -> Events:
-    """Adds this review as a further cause of the author's lockout, which then outlives the retraction of the first review.
+    """Adds this review as a further cause of the author's lockout, which then survives the retraction of the first review.
 
     An author whom the user has unlocked is not locked out again.
     """
@@ -226,7 +226,7 @@ def _follow_up_events(
     *,
     is_locked: bool,
 ) -> Events:
-    """Another agent with the skill continues, or the user is asked. An author who may continue is left to."""
+    """Another agent with the skill continues, or the user is asked. An author without a lockout may continue."""
     facts, number = context.facts, len(task.standing_rounds) + 1
     if number >= facts.policy.escalate_after_reviews:
         why = f"{task.label[0].upper()}{task.label[1:]} was rejected {format_count(number, 'time')}. It needs guidance or a manual fix"
@@ -246,7 +246,7 @@ def _follow_up_events(
 
 
 def retract_review(task: Task, command: c.RetractReview, context: c.CommandContext) -> Events:
-    """Takes a rejection back, with its count; the lockout too, as soon as too few rejections are left for it."""
+    """Retracts a rejection; the lockout is cleared as well if too few rejections remain for it."""
     r.require_text("reason", command.reason, may_be_empty=False)
     if task.status in (Status.DONE, Status.CANCELLED):
         raise Refused("bad_transition", f"Task {task.id} is {task.status}; it has no rejection to retract.")
@@ -258,7 +258,7 @@ def retract_review(task: Task, command: c.RetractReview, context: c.CommandConte
 
 
 def _find_retractable(task: Task, review_id: str, actor: Actor) -> Review:
-    """The rejection that is meant: named, or the last that stands and is the actor's to take back."""
+    """The rejection to retract: the named one, or the last standing one that the actor may retract."""
     is_user = actor.is_user
     standing = [
         review
@@ -281,7 +281,7 @@ def _find_retractable(task: Task, review_id: str, actor: Actor) -> Review:
 
 
 def _clear_lockouts(task: Task, review: Review, context: c.CommandContext) -> Events:
-    """Clears the lockouts that lose their last cause, here and in tasks that were split from this one."""
+    """Clears the lockouts that lose their last cause, on this task and its descendants."""
     found = next(one for one in task.reviews.rounds if review in one.reviews)
     if sum(not other.is_retracted for other in found.reviews) > 1:
         return ()
@@ -300,17 +300,17 @@ def _clear_lockouts(task: Task, review: Review, context: c.CommandContext) -> Ev
 
 
 def _has_lost_its_cause(task: Task, agent: str, context: c.CommandContext) -> bool:
-    """True when an agent is locked out for rejections of which too few are left without this one."""
+    """True if an agent's lockout rests on rejections of which too few remain without this one."""
     standing = sum(one.agent == agent for one in task.standing_rounds) - 1
     causes = (cause for lockout in task.people.lockouts if lockout.agent == agent for cause in lockout.causes)
     return any(cause.review_id for cause in causes) and standing < (context.facts.policy.lockout_after or 1)
 
 
 def record_feedback_fetch(task: Task, command: c.FetchFeedback, context: c.CommandContext) -> Events:
-    """Records that the agent was given all feedback.
+    """Records that the agent received all feedback.
 
-    Anyone who is not locked out may read the feedback of an unclaimed task; of a claimed one, only its agent, reviewers
-    and directors.
+    Anybody who is not locked out may read the feedback of an unclaimed task; that of a claimed one is for its agent,
+    reviewers and directors.
     """
     r.require_not_locked_out(task, command.agent, context.facts)
     claim = task.claim
@@ -329,7 +329,7 @@ def record_feedback_fetch(task: Task, command: c.FetchFeedback, context: c.Comma
 
 
 def _require_rejectable(task: Task, commit: str, context: c.CommandContext) -> Submission:
-    """The submission that is rejected: under review, or sent back already by another review of the same work."""
+    """The submission to reject: under review, or already sent back by another review of the same work."""
     work = task.submission
     known = task.find_rejected_round(work.handoff_id, work.tree) if work else None
     if known is None or task.status in TERMINAL:
@@ -339,7 +339,7 @@ def _require_rejectable(task: Task, commit: str, context: c.CommandContext) -> S
 
 
 def _require_under_review(task: Task, commit: str, context: c.CommandContext) -> Submission:
-    """The submission under review; refuses the author, and any other commit than the one submitted last."""
+    """The submission under review; refuses its author, and any commit but the last submitted one."""
     require_not_author(task, context.actor, context.facts)
     if task.status == Status.DONE:
         raise Refused("too_late", f"Task {task.id} is done at {task.reviews.approved_commit[:12]}.")
@@ -350,7 +350,7 @@ def _require_under_review(task: Task, commit: str, context: c.CommandContext) ->
 
 
 def _retract_advice(task: Task) -> str:
-    """How rejected work comes under review again; empty when nothing that was submitted last was rejected."""
+    """How rejected work can return to review; empty if the last submission was not rejected."""
     work = task.submission
     known = task.find_rejected_round(work.handoff_id, work.tree) if work else None
     if known is None or task.status not in (Status.REJECTED, Status.ESCALATED):
@@ -363,7 +363,7 @@ def _retract_advice(task: Task) -> str:
 
 
 def require_awaiting_review(task: Task) -> Submission:
-    """The task's submission; refuses a task that has none."""
+    """The task's submission; refuses a task without one."""
     if task.submission is None:
         raise Refused(
             "nothing_to_review", f"Task {task.id} is {task.status}; it has no submission that awaits review."
@@ -372,7 +372,7 @@ def require_awaiting_review(task: Task) -> Submission:
 
 
 def require_shown_work(task: Task, work: Submission | None) -> Submission:
-    """The work of a task that a diff is asked for; refuses a task of which nothing was submitted."""
+    """The work of a task for a diff; refuses a task without a submission."""
     if work is None:
         raise Refused("nothing_to_review", f"Task {task.id} is {task.status}; it has no submission.")
     return work
@@ -392,14 +392,14 @@ def _require_submission(task: Task, commit: str, context: c.CommandContext) -> S
 
 
 def has_worked_on(task: Task, reviewer: Actor) -> bool:
-    """True for who worked on the task, under any name. What the user fixed by hand needs no second word."""
+    """True for anybody who worked on the task under any name. The user's manual fixes need no second review."""
     is_user = reviewer.is_user
     worked = task.people.authors if is_user else (*task.people.authors, *task.people.holders)
     return reviewer.name in worked and not (is_user and task.people.fixer == reviewer.name)
 
 
 def require_not_author(task: Task, reviewer: Actor, facts: Facts) -> None:
-    """Refuses who worked on the task, or is kept away from it or from one it was split from; never the user for that."""
+    """Refuses anybody who worked on the task or is locked out of it or an ancestor; never the user."""
     if has_worked_on(task, reviewer):
         raise Refused("own_work", f"{reviewer.name} worked on task {task.id} and cannot review it.")
     if not reviewer.is_user:
@@ -407,7 +407,7 @@ def require_not_author(task: Task, reviewer: Actor, facts: Facts) -> None:
 
 
 def _require_whole_scope(context: c.CommandContext) -> None:
-    """Refuses an approval by a reviewer whose word does not reach every file that was changed."""
+    """Refuses an approval by a reviewer whose scope does not include every changed file."""
     actor, changed = context.actor, context.facts.work.changed
     if not review_scope(actor):
         return
@@ -425,7 +425,7 @@ def _require_whole_scope(context: c.CommandContext) -> None:
 
 
 def _require_unmoved_branch(task: Task, submission: Submission, context: c.CommandContext) -> None:
-    """Refuses to approve work whose branch has gone on: what would be merged is not what was measured."""
+    """Refuses to approve work whose branch has moved: the merge would not be what was measured."""
     head, actor = context.facts.work.head_tree, context.actor
     if actor.is_user or not head or head == submission.tree:
         return
@@ -436,13 +436,13 @@ def _require_unmoved_branch(task: Task, submission: Submission, context: c.Comma
 
 
 MAX_COMMENTS = 1000
-"""How many comments of a forge are handed on with one rejection."""
+"""The most forge comments passed on with one rejection."""
 
 
 def add_review_comments(task: Task, command: c.AddComments, context: c.CommandContext) -> Events:
-    """Adds a reviewer's comments to the rejection of the work that they are about; each comment once.
+    """Adds a reviewer's comments to the rejection of the work they concern, each comment once.
 
-    They open no rejection and count for none: whoever works on the task has to read them before handing it in.
+    They do not count as a rejection, but the next agent must read them before submitting.
     """
     r.require_text("source", command.source, MAX_SOURCE)
     require_findings(command.findings)
@@ -471,7 +471,7 @@ def add_review_comments(task: Task, command: c.AddComments, context: c.CommandCo
 
 
 def record_review(task: Task, command: c.NoteReview, context: c.CommandContext) -> Events:
-    """Keeps a review that cannot count, once."""
+    """Records a review that does not count, once."""
     if task.has_imported_review(command.source):
         return ()
     return (
@@ -487,7 +487,7 @@ def record_review(task: Task, command: c.NoteReview, context: c.CommandContext) 
 
 
 def record_merge(task: Task, command: c.NoteMerge, context: c.CommandContext) -> Events:
-    """Keeps that work was merged past the rules, and tells the user."""
+    """Records that work was merged past the rules, and notifies the user."""
     if task.has_imported_review(command.source):
         return ()
     bypassed = review_events.ReviewBypassed(

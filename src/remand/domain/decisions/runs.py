@@ -1,4 +1,4 @@
-"""What may be decided about runs: one at a time on a task, within a budget; and the circuit breaker, which stops new ones."""
+"""Decisions on runs (one at a time per task, within a budget), and the circuit breaker that stops new ones."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from remand.domain.task import TERMINAL, TRANSITIONS, Claim, Status, Task
 
 MAX_DETAIL = 2000
 _KEEPS_CLAIM = (How.STOPPED, How.LOST)
-"""How a run ends that goes on with the next start of the scheduler."""
+"""Ends of runs that continue with the next start of the scheduler."""
 
 
 def begin_assigned_run(
     task: Task, claimed: TaskClaimed | HandoffAccepted, context: c.CommandContext
 ) -> RunStarted:
-    """The run that begins with a claim."""
+    """The run that starts with a claim."""
     command = context.command
     if not isinstance(command, c.AssignTask):
         raise TypeError(f"{type(command).__name__} assigns nothing")
@@ -45,7 +45,7 @@ def begin_assigned_run(
 
 
 def start_run(task: Task, command: c.StartRun, context: c.CommandContext) -> Events:
-    """Begins a run of an agent that may have one now."""
+    """Starts a run of an agent if permitted now."""
     agent = context.facts.team.target
     _require_run_id(task, command.run_id)
     if agent is None:
@@ -74,7 +74,7 @@ def _require_run_id(task: Task, run_id: str) -> None:
 
 
 def _require_scheduler_claim(task: Task, agent: Actor, context: c.CommandContext) -> str:
-    """The claim that the scheduler made for the agent, and that holds."""
+    """The active claim that the scheduler made for the agent."""
     claim = task.claim
     if task.status != Status.CLAIMED or claim is None or claim.agent != agent.name or not claim.runner:
         raise Refused("not_yours", f"The scheduler did not assign task {task.id} to {agent.name}.")
@@ -85,7 +85,7 @@ def _require_scheduler_claim(task: Task, agent: Actor, context: c.CommandContext
 
 
 def _require_reviewable_commit(task: Task, agent: Actor) -> str:
-    """The commit that awaits this reviewer's word."""
+    """The commit that waits for this reviewer."""
     r.require_reviewer(agent)
     if task.status != Status.PROVISIONAL or task.submission is None:
         raise Refused(
@@ -109,9 +109,9 @@ def _require_open_rejection(task: Task, agent: Actor) -> None:
 
 
 def end_run(task: Task, command: c.EndRun, context: c.CommandContext) -> Events:
-    """Notes the end of a run, and what follows: a budget that is spent, or faults that do not stop, ask the user.
+    """Records the end of a run; an exhausted budget or repeated faults ask the user.
 
-    A run that ended before changes nothing.
+    A run that has already ended is unchanged.
     """
     run = task.find_run(command.run_id)
     if run is None:
@@ -128,7 +128,7 @@ def end_run(task: Task, command: c.EndRun, context: c.CommandContext) -> Events:
         cost=command.cost,
         is_fault=_is_fault(task, run, command),
         is_systems=command.is_systems,
-        # Of the runs that began, only those let through to try are the system's.
+        # Of the started runs, only trial runs are charged to the system.
         is_trial=command.is_systems and command.how != How.NOT_STARTED,
         detail=command.detail[:MAX_DETAIL],
     )
@@ -136,7 +136,7 @@ def end_run(task: Task, command: c.EndRun, context: c.CommandContext) -> Events:
 
 
 def _is_fault(task: Task, run: Run, command: c.EndRun) -> bool:
-    """True when it ended with an error and left undone what it was for."""
+    """True if it ended with an error without fulfilling its purpose."""
     if command.how in (*_KEEPS_CLAIM, How.NOT_STARTED) or command.is_systems or command.is_answered:
         return False
     if run.purpose != Purpose.WORK:
@@ -170,7 +170,7 @@ def _follow_up_events(
 
 
 def _budget_question(task: Task, ended: RunEnded, context: c.CommandContext) -> Events:
-    """Asks the user when the budget is spent, except for submitted work and for runs that the scheduler stopped."""
+    """Asks the user when the budget is exhausted, except for submitted work and runs stopped by the scheduler."""
     over = context.facts.policy.budget.describe_overrun(add_run_cost(task.spent, ended))
     is_spared = task.status == Status.PROVISIONAL or ended.how == How.STOPPED
     if not over or is_spared or not _may_escalate(task):
@@ -179,7 +179,7 @@ def _budget_question(task: Task, ended: RunEnded, context: c.CommandContext) -> 
 
 
 def _failure_question(task: Task, ended: RunEnded, context: c.CommandContext) -> Events:
-    """The question that comes of runs that fail, or cannot be begun, again and again."""
+    """The question after runs that fail, or cannot start, repeatedly."""
     spent, most = add_run_cost(task.spent, ended), context.facts.policy.max_faults
     if not most or not _may_escalate(task):
         return ()
@@ -203,9 +203,9 @@ def _may_escalate(task: Task) -> bool:
 
 
 def end_lost_runs(task: Task, claim: Claim, context: c.CommandContext) -> tuple[Events, Events]:
-    """The runs that are lost with a lease that nobody renewed, and the question should the budget be spent with them.
+    """The runs that are lost with an expired lease, and the question if they exhaust the budget.
 
-    Whoever watches over a run renews its lease once half of it has passed. By then it was gone.
+    A run's scheduler renews its lease at half-time, so it was gone by then.
     """
     gone_at = add_seconds(claim.lease_expires_at, -context.facts.policy.lease_seconds / 2)
     ends: list[RunEnded] = []
@@ -223,7 +223,7 @@ def end_lost_runs(task: Task, claim: Claim, context: c.CommandContext) -> tuple[
 
 
 def describe_run_end(ended: RunEnded) -> str:
-    """How a run ended, as a clause that follows "the run"."""
+    """How a run ended, as a clause following "the run"."""
     detail = f" ({ended.detail[:200]})" if ended.detail else ""
     match ended.how:
         case How.EXITED if not ended.status:
@@ -249,37 +249,37 @@ LONGEST_SECONDS = 900.0
 
 
 class Breach(NamedTuple):
-    """What is wrong, since when, and when one run is let through to try."""
+    """A fault, since when it exists, and when one trial run is permitted."""
 
     scope: str
     message: str
     since: float
     until: float
     is_tried: bool = False
-    """One run is on its way to find out."""
+    """Whether a trial run is in progress."""
     seconds: float = FIRST_SECONDS
 
 
 class BreakerSnapshot(Record, kw_only=True):
     failing: dict[str, dict[str, str]] = msgspec.field(default_factory=dict)
-    """By scope the tasks that failed, each with the member whose run failed last."""
+    """By scope, the failed tasks, each with the member whose run failed last."""
     breaches: tuple[Breach, ...] = ()
 
 
 class FailureScope(NamedTuple):
-    """What a failure is charged to, and how much it takes to believe it."""
+    """What a failure is charged to, and how many failures open the breaker."""
 
     scope: str
     tasks: int = BREAKER_THRESHOLD
-    """How many different tasks have to fail with nothing that succeeds between."""
+    """How many different tasks must fail without a success in between."""
     members: int = 1
-    """How many different members have to fail."""
+    """How many different members must fail."""
 
 
 class Breaker:
-    """Counts failures by scope: a program, the disk, git. Times are any clock's seconds, and only compared.
+    """Counts failures by scope: a program, the disk, git. Times are seconds of any clock and are only compared.
 
-    Several threads may use it: each step is one look at, or one change of, a table.
+    Thread-safe: each step is one lookup or one change in a table.
     """
 
     def __init__(self) -> None:
@@ -287,13 +287,13 @@ class Breaker:
         self._open: dict[str, Breach] = {}
 
     def allows(self, *scopes: str, now: float) -> bool:
-        """True when no known fault prevents a run."""
+        """True if no known fault prevents a run."""
         return all(now >= self._open[scope].until for scope in scopes if scope in self._open)
 
     def record_start(self, *scopes: str, now: float) -> None:
-        """Records that a run starts; of a scope that is open, it is the one that finds out.
+        """Records the start of a run; for an open scope it is the trial run.
 
-        Should it end without having found out anything, another is let through after the same while.
+        If it ends without a result, another trial is permitted after the same delay.
         """
         for scope in scopes:
             breach = self._open.get(scope)
@@ -310,7 +310,7 @@ class Breaker:
         member: str = "",
         is_certain: bool = False,
     ) -> bool:
-        """Records a failure; True when that opens the breaker. A certain one needs no second."""
+        """Records a failure; True if that opens the breaker. A certain fault needs no second failure."""
         scope, tasks, members = charged if isinstance(charged, FailureScope) else FailureScope(charged)
         failing = self._failing.setdefault(scope, {})
         failing[task_id] = member
@@ -324,33 +324,33 @@ class Breaker:
         return before is None
 
     def record_success(self, *scopes: str) -> None:
-        """Records a success: what was wrong is not wrong any more."""
+        """Records a success, which closes the breaker."""
         for scope in scopes:
             self._failing.pop(scope, None)
             self._open.pop(scope, None)
 
     def keep_only(self, scopes: Collection[str]) -> None:
-        """Forgets every other scope: nobody on the team uses that program any more."""
+        """Forgets all other scopes, such as programs that nobody on the team uses any more."""
         for known in (self._failing, self._open):
             for scope in [one for one in known if one not in scopes]:
                 known.pop(scope, None)
 
     def is_open(self, *scopes: str) -> bool:
-        """True when a fault is known: a run that starts all the same is let through to try."""
+        """True if a fault is known; a run that starts nevertheless is a trial."""
         return any(scope in self._open for scope in scopes)
 
     @property
     def is_closed(self) -> bool:
-        """True when no fault is known."""
+        """True if no fault is known."""
         return not self._open
 
     def snapshot(self) -> BreakerSnapshot:
-        """All it knows, for the next to continue with."""
+        """Its state, for the next scheduler."""
         failing = {scope: dict(tasks) for scope, tasks in list(self._failing.items())}
         return BreakerSnapshot(failing=failing, breaches=self.breaches)
 
     def restore(self, kept: BreakerSnapshot, *, now: float) -> None:
-        """Restores what another breaker saved. Impossible times, as after a restart of the machine, are left out."""
+        """Restores a saved state. Impossible times, as after a reboot, are dropped."""
         self._failing = {scope: dict(tasks) for scope, tasks in kept.failing.items()}
         for breach in kept.breaches:
             if breach.since <= now and breach.until <= now + LONGEST_SECONDS:
@@ -358,30 +358,30 @@ class Breaker:
 
     @property
     def breaches(self) -> tuple[Breach, ...]:
-        """What is wrong now, the oldest first."""
+        """The current faults, oldest first."""
         found = list(self._open.values())
         return tuple(sorted(found, key=lambda breach: breach.since))
 
 
 SYSTEM_CAUSES = ("disk", "sandbox", "socket")
-"""Causes that are the system's beyond doubt: no second task has to fail to know."""
+"""Causes that are certainly the system's: one failure suffices."""
 
 
 def program_scope(member: Member) -> str:
-    """What a program's own failures are charged to, whatever the member's command starts it by."""
+    """The scope of a program's own failures, however the member's command starts it."""
     return f"command {find_program(member.command)}"
 
 
 def run_scope(member: Member) -> str:
-    """What failed runs are charged to that say nothing of the program: others use it, too, or do the same work."""
+    """The scope of failed runs that do not implicate the program."""
     return f"runs of {member.name}"
 
 
 def charge_run(member: Member, workers: Iterable[Member]) -> tuple[FailureScope, ...]:
-    """What a failed run is charged to.
+    """The scope of a failed run.
 
-    Where others can be started, a member is set aside before it fails more of what they could do; and a program that
-    one of them uses, too, is blamed only once it has failed for two members.
+    If others can be started, a member is set aside before it fails more tasks that they could do; a program that
+    another member uses as well is blamed only after failures of two members.
     """
     program = program_scope(member)
     others = [one for one in workers if one.name != member.name]
@@ -395,9 +395,9 @@ def charge_run(member: Member, workers: Iterable[Member]) -> tuple[FailureScope,
 
 
 def failure_scope(cause: str, member: Member) -> str:
-    """What a failure is charged to: the machine, or a program, or else nobody but the one whose work it was.
+    """The scope of a failure: the machine, a program, or only the member whose work it was.
 
-    What an agent leaves behind can be in git's or the gates' way. No other has to wait for that.
+    An agent's leftovers can cause failures of git or the gates, which must not affect others.
     """
     if cause in SYSTEM_CAUSES:
         return cause
@@ -405,20 +405,20 @@ def failure_scope(cause: str, member: Member) -> str:
 
 
 def own_scopes(member: Member) -> tuple[str, ...]:
-    """The scopes whose failures keep this member from being started, and not everybody."""
+    """The scopes whose failures prevent only this member from being started."""
     causes = ("program", "git", "gates", "system")
     return (program_scope(member), run_scope(member), *(failure_scope(cause, member) for cause in causes))
 
 
 def member_scopes(member: Member) -> tuple[str, ...]:
-    """Every scope whose failures keep the member from being started."""
+    """All scopes whose failures prevent the member from being started."""
     return (*own_scopes(member), *SYSTEM_CAUSES)
 
 
 def unstartable_members(
     members: Iterable[Member], faults: Mapping[str, str], missing: Collection[str]
 ) -> dict[str, str]:
-    """The members that cannot be started, and why: by the open scopes, and by the programs that were not found."""
+    """The members that cannot be started and why, from open scopes and missing programs."""
     found = {}
     for member in members:
         if not member.command:

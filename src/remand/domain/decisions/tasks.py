@@ -1,4 +1,4 @@
-"""What may be decided about a task itself: to add, edit, defer, cancel or reopen it, what follows by itself, what can be undone."""
+"""Decisions on tasks: adding, editing, deferring, cancelling, reopening, automatic changes, and undo."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from remand.domain.task import CLAIMABLE, TERMINAL, Status, Task
 
 
 def retract_answer(task: Task, command: c.RetractAnswer, context: c.CommandContext) -> Events:
-    """Takes back the last answer, by who gave it, as long as nothing rests on it."""
+    """Retracts the last answer by the person who gave it, while nothing depends on it."""
     r.require_text("reason", command.reason)
     found = context.facts.undo.answer
     if found is None:
@@ -40,7 +40,7 @@ def retract_answer(task: Task, command: c.RetractAnswer, context: c.CommandConte
 
 
 def reopen_cancelled(task: Task, command: c.ReopenTask, context: c.CommandContext) -> TaskReopened:
-    """Reopens a cancelled task, by who cancelled it or the user, as long as nothing rests on its end."""
+    """Reopens a cancelled task by whoever cancelled it or the user, while nothing depends on its end."""
     found, actor = context.facts.undo.cancellation, context.actor
     if found is None or task.links.children:
         raise Refused(
@@ -99,7 +99,7 @@ def add_task(task: Task | None, command: c.AddTask, context: c.CommandContext) -
 
 
 def import_issue(task: Task | None, command: c.ImportIssue, context: c.CommandContext) -> Events:
-    """The task of an issue, under an id that is the same in every ledger."""
+    """The task of an issue, with an id that is the same in every ledger."""
     forge_actions.require_issue(command, context)
     own = update_facts(context.facts, task_id=forge_actions.issue_task_id(command))
     added = add_task(task, command, replace(context, facts=own))
@@ -153,7 +153,7 @@ def edit_task(task: Task, command: c.EditTask, context: c.CommandContext) -> Eve
 
 
 def check_staff(task: Task, command: c.CheckStaff, context: c.CommandContext) -> Events:
-    """The question to the user, should nobody be left for a task that waits, or an agent have given it up."""
+    """The question to the user if nobody can take a waiting task, or an agent gave it up."""
     if task.status is Status.FAILED:
         who = task.rejections.invalid_by[-1] if task.rejections.invalid_by else "Its agent"
         return (

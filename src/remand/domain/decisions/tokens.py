@@ -1,4 +1,4 @@
-"""Who may give out and revoke tokens, what a token has to be like, and which commands a host's scheduler gives."""
+"""Decisions on tokens: who may issue and revoke them, their form, and which commands a host's scheduler may give."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from remand.domain.refusals import Refused
 from remand.domain.task import Task
 
 MAX_SECONDS = 366 * 86_400.0
-"""How long a token may count: about a year."""
+"""The longest validity of a token: about a year."""
 MAX_STARTS = 100
 MAX_TOKENS = 10_000
 MAX_REASON = 4000
@@ -41,13 +41,13 @@ _SYSTEM_NAMES = frozenset(RESERVED_NAMES) - {USER}
 
 
 class NewToken(Record, kw_only=True):
-    """A token that somebody wants to give out, with its id and the hash of its text."""
+    """A token to issue, with its id and the hash of its text."""
 
     token_id: str
     sha256: str
     member: str
     role: TokenRole | None = None
-    """None: the only one that the member has."""
+    """None: the member's only role."""
     starts: tuple[str, ...] = ()
     expires_at: Instant
 
@@ -55,7 +55,7 @@ class NewToken(Record, kw_only=True):
 def create_token(
     new: NewToken, actor: Actor, *, team: Team, tokens: Mapping[str, Token], now: Instant
 ) -> TokenCreated:
-    """Gives a token out. Only the user may, for whomever."""
+    """Issues a token. Only the user may, for anybody."""
     require_user(actor)
     if new.token_id in tokens:
         raise Refused("taken", f"Token {new.token_id} already exists.")
@@ -76,7 +76,7 @@ def create_token(
 def revoke_token(
     token_id: str, reason: str, actor: Actor, tokens: Mapping[str, Token]
 ) -> TokenRevoked | None:
-    """Revokes a token, as the user or as its own member; None when it is revoked already."""
+    """Revokes a token, by the user or its own member; None if it is already revoked."""
     token = tokens.get(token_id)
     if token is None or not may_see_token(token, actor):
         raise Refused("unknown_token", f"There is no token {token_id[:80]} of yours.")
@@ -84,7 +84,7 @@ def revoke_token(
 
 
 def may_see_token(token: Token, actor: Actor) -> bool:
-    """True for the user, and for the member that a token is for."""
+    """True for the user and for the token's member."""
     return actor.is_user or (token.role not in MACHINES and token.member == actor.name)
 
 
@@ -105,7 +105,7 @@ def _name(name: str) -> str:
 
 
 def _member_role(new: NewToken, team: Team) -> TokenRole:
-    """The role that a token gives: one that the member has."""
+    """The role that a token grants, which the member must have."""
     member = team.actor(_name(new.member))
     roles = token_roles(member)
     if not roles or member.name in _SYSTEM_NAMES:
@@ -119,7 +119,7 @@ def _member_role(new: NewToken, team: Team) -> TokenRole:
 
 
 def _machine_name(name: str, team: Team) -> str:
-    """A machine's name, which nobody on the team has: what it does is told from what they do."""
+    """A machine's name, which must differ from all members' names so that their actions are distinguishable."""
     found = _name(name)
     if team.has_name(found):
         raise Refused("name_taken", f"{found} is a member's name; a worker or a host has one of its own.")
@@ -127,7 +127,7 @@ def _machine_name(name: str, team: Team) -> str:
 
 
 def _startable_names(names: Sequence[str], role: TokenRole, team: Team) -> tuple[str, ...]:
-    """The members that a host may speak for: none is the user."""
+    """The members in whose names a host may call; none may be the user."""
     if role is not TokenRole.HOST:
         if names:
             raise Refused("bad_value", "Only a host's token names members to start. Add --role host.")
@@ -149,10 +149,10 @@ def _startable(name: str, team: Team) -> str:
 def require_host_command(
     caller: Caller, command: Command, task: Task | None, *, over_before: Instant = ""
 ) -> None:
-    """Refuses a step of a run that is not of a member whom the host may start, or on a task that another holds.
+    """Refuses a run command for a member that the host may not start, or on a task that another agent holds.
 
-    Whether anybody is left for a task that nobody holds may be asked by every host: the ledger alone says so. And every
-    host may call a run lost that began before `over_before`: its own host is gone, and the task would wait for ever.
+    Any host may ask whether anybody can take an unclaimed task, as the ledger alone decides that. Any host may also
+    declare a run lost that began before `over_before`: its own host is gone, and the task would wait forever.
     """
     holder = task.claim.agent if task and task.claim else ""
     if isinstance(command, AssignTask | StartRun):

@@ -1,1 +1,1 @@
-"""Every event of the ledger, by noun."""
+"""The events of the ledger, by noun."""

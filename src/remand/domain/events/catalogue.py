@@ -1,4 +1,4 @@
-"""Every event that Remand writes, events it does not know, and the task that an event belongs to."""
+"""The catalogue of all events that Remand writes, the type for unknown ones, and the task of an event."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from remand.domain.events.tasks import EdgeCreated, EdgeDeleted, TaskAdded, Task
 
 
 class Unknown(Event, tag="?", kw_only=True):
-    """An event kept and carried without effect: of another graph element, or of a newer version."""
+    """An event stored without effect: of another graph element, or of a newer version."""
 
     kind: str
     fields: dict[str, Any] = msgspec.field(default_factory=dict)
@@ -34,7 +34,7 @@ class Unknown(Event, tag="?", kw_only=True):
 
 
 def event_task_id(event: Event) -> str:
-    """The task an event belongs to; empty when it belongs to none."""
+    """The task of an event; empty if it has none."""
     if isinstance(event, TaskEvent):
         return event.task_id
     if isinstance(event, TaskAdded) and event.id.startswith("task:") and event.meta.seq > 0:
@@ -65,4 +65,4 @@ NATIVE: tuple[type[Event], ...] = tuple(
     for kind in vars(module).values()
     if isinstance(kind, type) and issubclass(kind, Event) and kind.__struct_config__.tag
 )
-"""Every event that has a name in the log. Bases have none."""
+"""All events with a name in the log. Base classes have none."""

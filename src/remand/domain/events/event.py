@@ -1,4 +1,4 @@
-"""What every event has: when it was, where it comes from, and whose it is."""
+"""The common part of all events: time, origin and actor."""
 
 from enum import StrEnum
 
@@ -7,25 +7,25 @@ from remand.domain.record import Record
 
 
 class KnownBy(StrEnum):
-    """How it is known who the actor of an event was."""
+    """How the actor of an event was identified."""
 
     UNSAID = ""
     """The system itself acted, or an earlier version wrote the event."""
     SOCKET = "socket"
-    """The agent's own socket, or the run that Remand started it in."""
+    """By the agent's own socket, or the run in which Remand started it."""
     TOKEN = "token"  # noqa: S105 - the name of a way, not a secret
-    """A token that the server gave out."""
+    """By a token issued by the server."""
     FORGE = "forge"
-    """The account it used on the forge."""
+    """By its account on the forge."""
     WORD = "word"
-    """Its own word alone: an option, an environment variable, or the user's name where nobody is named."""
+    """Only by its own word: an option, an environment variable, or the user as the default."""
 
 
 class Meta(Record, kw_only=True):
-    """Where an event comes from.
+    """The origin of an event.
 
-    `id` is the hash of the rest of its line, `prev` the id before it in its session, `key` the idempotency
-    key it was asked under and `ask` the fingerprint of what was asked with it.
+    `id` is the hash of the rest of its line, `prev` the previous id in its session, `key` the idempotency key of its
+    request, and `ask` the fingerprint of that request.
     """
 
     id: str
@@ -37,23 +37,23 @@ class Meta(Record, kw_only=True):
     key: str = ""
     ask: str = ""
     more: int = 0
-    """How many events of the same command follow: a command is there whole or not at all."""
+    """How many events of the same command follow: a command is complete or absent."""
     restates: str = ""
-    """The id of the event, void now, that this one says again with the right time; of the first, if that was repeated."""
+    """The id of the void event that this one restates with a corrected time; of the original if that was a restatement."""
     signer: str = ""
     signature: str = ""
-    """Both are of an earlier form, in which single events were signed. They say nothing any more."""
+    """Both fields are from an earlier format with signatures on single events. They have no meaning any more."""
     known_by: str = ""
-    """How the actor was known: one of `KnownBy`, or what a later version adds."""
+    """How the actor was identified: a `KnownBy`, or a value from a later version."""
 
     @property
     def is_asserted(self) -> bool:
-        """True when nothing but its own word says that the actor is who it says."""
+        """True if the actor is identified only by its own word."""
         return self.known_by == KnownBy.WORD
 
     @property
     def origin(self) -> str:
-        """The id by which others know what the event began: its own, or that of the event it restates."""
+        """The id under which others know what the event started: its own, or that of the event it restates."""
         return self.restates or self.id
 
 
@@ -61,7 +61,7 @@ UNSTAMPED = Meta(id="")
 
 
 class Event(Record, tag_field="event", tag="", kw_only=True):
-    """A fact in the ledger: when, from where, and (in its subclass) what."""
+    """A fact in the ledger: its time, its origin, and in subclasses its content."""
 
     ts: Instant = ""
     meta: Meta = UNSTAMPED
@@ -73,12 +73,12 @@ class Event(Record, tag_field="event", tag="", kw_only=True):
 
     @property
     def is_legacy(self) -> bool:
-        """True when a GoT tool wrote it: such events have no place in a chain."""
+        """True if a GoT tool wrote it: such events have no place in a chain."""
         return self.meta.seq <= 0
 
 
 Events = tuple[Event, ...]
-"""What a decision leads to, in the order in which it happens."""
+"""The events of a decision in order."""
 
 
 def event_names(*kinds: type[Event]) -> frozenset[str]:
@@ -93,14 +93,14 @@ class TaskEvent(Event, tag="", kw_only=True):
 
 
 class OverridingEvent(TaskEvent, tag="", kw_only=True):
-    """An event by which the user may set aside what a gate, a reviewer, a rule or an agent said."""
+    """An event with which the user may override a gate, a reviewer, a rule or an agent."""
 
     by_user: bool = False
-    """True when the user did that: they are told of it, so that they see one that was not theirs."""
+    """Whether the user did so: they are notified, so that they notice an override that was not theirs."""
 
 
 class ClaimEvent(TaskEvent, tag="", kw_only=True):
-    """An event under one claim, by the agent that holds it."""
+    """An event under a claim, by the agent that holds it."""
 
     handoff_id: str
     agent: str

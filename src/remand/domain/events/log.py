@@ -1,4 +1,4 @@
-"""Events of the log itself and of all sessions, and the lines of it that are known to be missing."""
+"""Events about the log itself and about sessions, and descriptions of missing lines."""
 
 from collections.abc import Collection
 
@@ -7,11 +7,11 @@ from remand.domain.instant import Instant
 from remand.domain.record import Record
 
 WAITING = "archive:"
-"""Stands before a task's id in place of a session: lines of the task are in an archive and needed. No session is named so."""
+"""A prefix of task ids in place of a session: lines of the task are in an archive and needed. No session has such a name."""
 
 
 class MissingLines(Record, kw_only=True):
-    """Events of a session that are not here: one that a signed group names, or a gap that no group names."""
+    """Missing events of a session: one that a signed group names, or a gap that no group names."""
 
     session: str
     first: int
@@ -19,22 +19,22 @@ class MissingLines(Record, kw_only=True):
     id: str = ""
     """The event's id; empty for a gap."""
     task: str = ""
-    """The task of the event; empty when it belongs to none, or nobody knows."""
+    """The task of the event; empty if it has none, or it is unknown."""
     until: Instant = ""
-    """They were written before this time; empty where the task is known."""
+    """They were written before this time; empty if the task is known."""
     is_unsigned: bool = False
-    """True when the line is here, and no signature that covers it."""
+    """Whether the line is present but no signature covers it."""
 
     @property
     def numbers(self) -> str:
-        """Which lines they are, in words."""
+        """The missing numbers, in words."""
         if self.first == self.last:
             return f"event {self.first} of session {self.session}"
         return f"events {self.first} to {self.last} of session {self.session}"
 
     @property
     def description(self) -> str:
-        """What is missing, in one sentence without its end."""
+        """What is missing, as a sentence without full stop."""
         if self.session.startswith(WAITING):
             return (
                 f"archived lines of {self.task} are needed: an event came that belongs among them, or what stands in "
@@ -48,15 +48,15 @@ class MissingLines(Record, kw_only=True):
         return f"{self.numbers} {verb} missing: neither the lines nor their ids are here"
 
     def may_concern(self, tasks: Collection[str], created_at: Instant) -> bool:
-        """True when one of the tasks, the oldest of which is from that time, may be what the lines are about.
+        """True if the lines may concern one of the tasks, the oldest of which was created at that time.
 
-        Nobody writes about a task before it was created: a clock never runs behind the events that it has seen.
+        Nobody writes about a task before it is created: a clock never runs behind the events it has seen.
         """
         return self.task in tasks if self.task else not self.until or created_at < self.until
 
 
 class AbandonedLines(Record, kw_only=True):
-    """Missing lines that the user has given up. Without a session: a line that is gone from a published file."""
+    """Missing lines that the user gave up. Without a session: a line that is gone from a published file."""
 
     session: str
     first: int
@@ -65,7 +65,7 @@ class AbandonedLines(Record, kw_only=True):
     task: str = ""
 
     def covers(self, session: str, number: int) -> bool:
-        """True when an event of that number is among them."""
+        """True if the event with that number is included."""
         return session == self.session and self.first <= number <= self.last
 
 
@@ -100,7 +100,7 @@ class EventsVoided(Event, tag="log.void", kw_only=True):
     """Events that were written while the clock ran ahead have no effect. The events that follow restate them, in the same order."""
 
     session: str
-    """Whose events they are."""
+    """The session of the events."""
     first: int
     last: int
     chain: str
@@ -111,13 +111,13 @@ class EventsVoided(Event, tag="log.void", kw_only=True):
 
 
 class MoveBegun(Event, tag="log.move.begin", kw_only=True):
-    """The user began to move the log into another ledger, which stays closed until the move has ended."""
+    """The user began to move the log to another ledger, which stays closed until the move has ended."""
 
     ledger: str
-    """The id of the ledger that the log leaves."""
+    """The id of the source ledger."""
     to_ledger: str
     to: str
-    """Where that is, for people."""
+    """The target's location, for people."""
 
 
 class LedgerMoved(Event, tag="log.move", kw_only=True):
@@ -127,18 +127,18 @@ class LedgerMoved(Event, tag="log.move", kw_only=True):
     to_ledger: str
     to: str
     events: int
-    """How many events both ledgers had, and the digest of their state."""
+    """The number of events in both ledgers, and the digest of their state."""
     digest: str = ""
 
 
 MOVES = "log.move"
-"""Stands in place of a task for the events about moves of the log, so that they are found."""
+"""Pseudo-task of events about moves of the log, by which they are found."""
 VOIDS = "log.void"
-"""Stands in place of a task for the events that void others, so that they are found."""
+"""Pseudo-task of voiding events, by which they are found."""
 
 
 class ArchivedFile(Record, kw_only=True):
-    """An event file that was taken out of the work tree, as it was."""
+    """An event file that was moved unchanged out of the work tree."""
 
     name: str
     size: int
@@ -148,7 +148,7 @@ class ArchivedFile(Record, kw_only=True):
 class ArchivedSession(Record, kw_only=True):
     """How far a session is archived: its key, the last number, and the chain's value there.
 
-    Of a session in which the archiver vouches for lines that stay: how far those groups reach.
+    For a session in which the archiver vouches for remaining lines: how far those groups reach.
     """
 
     session: str
@@ -161,7 +161,7 @@ class LogArchived(Event, tag="log.archive", kw_only=True):
     """Event files were removed from the work tree. A large archive has several of these events, with the same hash."""
 
     archive: str
-    """The hash over the names and hashes of all its files."""
+    """A hash over the names and hashes of all its files."""
     before: Instant
     files: tuple[ArchivedFile, ...] = ()
     sessions: tuple[ArchivedSession, ...] = ()
@@ -170,7 +170,7 @@ class LogArchived(Event, tag="log.archive", kw_only=True):
 
 
 ARCHIVED_ID = 6
-"""How many digits of an event's id an archived task keeps."""
+"""How many digits of each event's id an archived task keeps."""
 
 
 class TaskArchived(TaskEvent, tag="task.archive", kw_only=True):
@@ -178,20 +178,20 @@ class TaskArchived(TaskEvent, tag="task.archive", kw_only=True):
 
     archive: str
     state: str
-    """The task as JSON, as the tables hold it."""
+    """The task as JSON, as in the tables."""
     last: tuple[Instant, str, int, str]
-    """Where its last event stands in the order of all events."""
+    """The position of its last event in the order of all events."""
     ids: str
-    """The first digits of the ids of its events."""
+    """The first digits of its events' ids."""
     signed: tuple[tuple[str, str, int], ...]
-    """Who wrote them: session, key, and the number of the last."""
+    """Its writers: session, key, and the number of the last event."""
     handoffs: tuple[str, ...] = ()
     traces: tuple[tuple[str, str, str, int, str, str, str, str, str, str], ...] = ()
-    """What is kept of its rejections (`ledger/traces`)."""
+    """The traces of its rejections (`ledger/traces`)."""
 
     @property
     def event_ids(self) -> frozenset[str]:
-        """The first digits of the ids of its events."""
+        """The first digits of its events' ids."""
         return frozenset(self.ids[n : n + ARCHIVED_ID] for n in range(0, len(self.ids), ARCHIVED_ID))
 
 
@@ -207,27 +207,27 @@ class PauseEnded(Event, tag="pause.end", kw_only=True):
 
 
 class TokenCreated(Event, tag="token.create", kw_only=True):
-    """The user gave out a token by which a member, a worker or a host is known to the server."""
+    """The user issued a token that identifies a member, a worker or a host to the server."""
 
     token_id: str
     sha256: str
-    """The hash of the whole token, which is written nowhere."""
+    """The hash of the whole token, which is stored nowhere."""
     member: str
-    """Whose it is: the member's name; for a worker or a host, the machine's."""
+    """Its owner: the member's name, or the machine's for a worker or host."""
     role: str
     starts: tuple[str, ...] = ()
-    """For a host: the members that it may start and speak for."""
+    """For a host: the members that it may start and call for."""
     expires_at: Instant
 
 
 class TokenRevoked(Event, tag="token.revoke", kw_only=True):
-    """A token no longer counts, and never will again."""
+    """A token is invalid from now on, permanently."""
 
     token_id: str
     reason: str = ""
 
 
 TOKENS = "log.token"
-"""Stands in place of a task for the events of tokens, so that they are found and their signatures verified."""
+"""Pseudo-task of token events, by which they are found and their signatures verified."""
 NO_TASKS = ("", MOVES, TOKENS, VOIDS)
-"""What stands in place of a task for events that belong to none."""
+"""The pseudo-tasks of events that belong to no task."""

@@ -13,15 +13,15 @@ class LockoutSet(TaskEvent, tag="lockout.set", kw_only=True):
     agent: str
     reason: str = ""
     review_id: str = ""
-    """The rejection it follows from; empty when it follows from none."""
+    """The rejection that caused it; empty if none did."""
     inherited_from: str = ""
-    """The task it was set on, when this one was split from that."""
+    """The parent task on which it was set, if inherited."""
     by: str = ""
-    """On whose word, when that is not who asked."""
+    """Who decided it, if not the actor."""
     team: tuple[str, ...] = ()
-    """The other members of the team then: none of them is the agent, whatever it may be called later."""
+    """The other team members at that time: none of them is the agent, whatever it is called later."""
     rejection_id: str = ""
-    """The agent's own rejection of the task that cost it the task; empty when it follows from none."""
+    """The agent's own rejection that cost it the task; empty if none did."""
 
 
 class LockoutCleared(OverridingEvent, tag="lockout.clear", kw_only=True):
@@ -30,13 +30,13 @@ class LockoutCleared(OverridingEvent, tag="lockout.clear", kw_only=True):
     agent: str
     reason: str = ""
     guidance: str = ""
-    """What the user wants the agent to know."""
+    """The user's guidance for the agent."""
     review_id: str = ""
-    """The rejection whose retraction it follows from; empty when the user unlocked the agent."""
+    """The retracted rejection that caused it; empty if the user unlocked the agent."""
     inherited_from: str = ""
-    """The task it was cleared on, when this one was split from that."""
+    """The parent task on which it was cleared, if inherited."""
     rejection_id: str = ""
-    """The agent's own rejection of the task, when its appeal about that was accepted: nothing else is cleared."""
+    """The agent's own rejection whose appeal was accepted: only its lockout is cleared."""
 
 
 class Finding(Record, kw_only=True):
@@ -47,20 +47,20 @@ class Finding(Record, kw_only=True):
     line: int = 0
     is_blocking: bool = True
     comment: str = ""
-    """The id of the comment on the forge; empty when it was given here."""
+    """The forge comment's id; empty if it was given here."""
     reply_to: str = ""
-    """The comment that its thread begins with; empty when it begins one."""
+    """The first comment of its thread; empty if it is the first."""
     at: Instant = ""
     """When it was given on the forge."""
 
 
 def first_blocking(findings: Iterable[Finding]) -> Finding | None:
-    """The finding that a rejection is known by: the first that blocks."""
+    """The finding that represents a rejection: the first blocking one."""
     return next((finding for finding in findings if finding.is_blocking), None)
 
 
 class ReviewRequested(TaskEvent, tag="review.request", kw_only=True):
-    """Somebody asked a reviewer to look at the submission."""
+    """A review of the submission was requested."""
 
     reviewer: str
     commit: str = ""
@@ -72,14 +72,14 @@ class ReviewApproved(TaskEvent, tag="review.approve", kw_only=True):
     reviewer: str
     commit: str
     checked: tuple[Finding, ...] = ()
-    """What was looked at and found to hold."""
+    """What was checked and found correct."""
     tree: str = ""
     source: str = ""
-    """Where the review was given, and its id there; empty when it was given here."""
+    """The forge and its id of the review; empty if it was given here."""
 
 
 class ReviewRejected(TaskEvent, tag="review.reject", kw_only=True):
-    """A reviewer sent the submission back. Several reviews of one submission are one rejection."""
+    """A reviewer rejected the submission. Several reviews of one submission count as one rejection."""
 
     reviewer: str
     commit: str
@@ -87,10 +87,10 @@ class ReviewRejected(TaskEvent, tag="review.reject", kw_only=True):
     findings: tuple[Finding, ...] = ()
     review_id: str = ""
     patch: str = ""
-    """A fingerprint of what the submission changes; empty when it could not be had."""
+    """A fingerprint of the submission's changes; empty if unavailable."""
     source: str = ""
     author: str = ""
-    """Whose work it was, and under which claim: the rejection counts even where a merge has undone the submission."""
+    """The author and claim of the work: the rejection counts even if a merge has undone the submission."""
     handoff_id: str = ""
 
 
@@ -99,7 +99,7 @@ class ReviewRetracted(OverridingEvent, tag="review.retract", kw_only=True):
 
     review_id: str
     reviewer: str
-    """Whose rejection it was."""
+    """The author of the rejection."""
     reason: str = ""
 
 
@@ -123,7 +123,7 @@ class ReviewCommented(TaskEvent, tag="review.comment", kw_only=True):
     """The claim under which the rejected work was submitted."""
     findings: tuple[Finding, ...] = ()
     source: str = ""
-    """The kind of forge, with a colon."""
+    """The kind of forge with a colon."""
 
 
 class ReviewBypassed(TaskEvent, tag="review.bypass", kw_only=True):
@@ -139,9 +139,9 @@ class ObjectionsDismissed(OverridingEvent, tag="objection.dismiss", kw_only=True
     """The user dismissed the objections of an untrusted key to the task: approvals no longer wait for them."""
 
     signer: str = ""
-    """The id of the key; empty: every key that is not trusted."""
+    """The id of the key; empty: all untrusted keys."""
     works: tuple[str, ...] = ()
-    """The code trees or commits that it is about."""
+    """The code trees or commits concerned."""
     reason: str = ""
 
 
@@ -149,18 +149,18 @@ class FeedbackFetched(ClaimEvent, tag="feedback.fetch", kw_only=True):
     """The agent that holds the task received all feedback on it."""
 
     count: int
-    """How many pieces of feedback the task had then."""
+    """The number of pieces of feedback at that time."""
 
 
 class TaskReassigned(TaskEvent, tag="task.reassign", kw_only=True):
-    """The task passes to another agent; the handoff that follows reserves it."""
+    """The task goes to another agent; the handoff that follows reserves it."""
 
     target: str
     source: str = ""
-    """Who had it."""
+    """The previous agent."""
     reason: str = ""
     is_last: bool = False
-    """No other agent is left that may take it after this one."""
+    """Whether no further agent may take it after this one."""
 
 
 class EscalationOpened(TaskEvent, tag="escalation.open", kw_only=True):
@@ -168,10 +168,10 @@ class EscalationOpened(TaskEvent, tag="escalation.open", kw_only=True):
 
     reason: str = ""
     kind: str = ""
-    """What led to it: `deadlock`, `reviews`, `gates`, `gate`, `asked`, `bypassed`, `rejected_before`."""
+    """Its cause: `deadlock`, `reviews`, `gates`, `gate`, `asked`, `bypassed`, `rejected_before`."""
     deadline: Instant = ""
     gates: tuple[str, ...] = ()
-    """The gates that cannot be measured, where the question is about them (`gate`)."""
+    """The gates that cannot run, if the question is about them (`gate`)."""
 
 
 class EscalationRepeated(TaskEvent, tag="escalation.repeat", kw_only=True):
@@ -187,11 +187,11 @@ class EscalationNotified(TaskEvent, tag="escalation.notify", kw_only=True):
     escalation_id: str
     channel: str
     is_last: bool = False
-    """No channel is left that has to be told of it."""
+    """Whether all channels have now delivered it."""
 
 
 class EscalationAcknowledged(TaskEvent, tag="escalation.acknowledge", kw_only=True):
-    """The user has seen the question, or the alert."""
+    """The user has seen the question or alert."""
 
     escalation_id: str
 
@@ -208,7 +208,7 @@ class AnswerRetracted(TaskEvent, tag="answer.retract", kw_only=True):
     """A member retracted their answer before anybody had acted on it: the task is again as it was without that answer."""
 
     answer: str = ""
-    """The id of the event that says the answer; empty in a history from which the answer is gone."""
+    """The id of the answer's event; empty in a history without the answer."""
     option: str = ""
-    """What the answer was."""
+    """The answer."""
     reason: str = ""

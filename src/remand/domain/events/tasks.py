@@ -1,4 +1,4 @@
-"""Events of a task's own life: tasks, dependencies, claims, handoffs and rejections."""
+"""Events of tasks: their creation and changes, dependencies, claims, handoffs and rejections."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ from remand.domain.validation.assessment import EvidenceGrade, Issue
 
 
 class TaskData(Record, kw_only=True, omit_defaults=False):
-    """A task as it is first written down. What GoT tools read is always there."""
+    """A task as first recorded. The fields that GoT tools read are always present."""
 
     title: str
     description: str = ""
@@ -24,11 +24,11 @@ class TaskData(Record, kw_only=True, omit_defaults=False):
     aliases: tuple[str, ...] = ()
     parent: str = ""
     must_pass: tuple[str, ...] | msgspec.UnsetType = msgspec.UNSET
-    """Not written where a task names no tests."""
+    """Omitted if the task names no tests."""
 
 
 class TaskChanges(Record, kw_only=True):
-    """What an edit changes; None leaves a field as it is."""
+    """The changes of an edit; None leaves a field unchanged."""
 
     title: str | None = None
     description: str | None = None
@@ -63,7 +63,7 @@ class TaskDeleted(Event, tag="node.delete", kw_only=True):
 
 
 class EdgeCreated(Event, tag="edge.create", kw_only=True):
-    """Two nodes were linked; DEPENDS_ON and BLOCKS between tasks make one wait for the other."""
+    """Two nodes were linked; DEPENDS_ON and BLOCKS between tasks are dependencies."""
 
     src: str
     tgt: str
@@ -93,20 +93,20 @@ class TaskBlocked(AnswerEvent, tag="task.block", kw_only=True):
 
 
 class TaskInfeasible(AnswerEvent, tag="task.infeasible", kw_only=True):
-    """The task cannot be done as it was stated; another one takes its place."""
+    """The task cannot be done as stated; another one replaces it."""
 
     reformulated_as: str = ""
     reason: str = ""
 
 
 class TaskReopened(AnswerEvent, tag="task.reopen", kw_only=True):
-    """The task came back to its queue."""
+    """The task returned to its queue."""
 
     reason: str = ""
     undoes: str = ""
-    """The id of the event that cancelled the task, where that is undone."""
+    """The id of the event that cancelled the task, if that is undone."""
     to_review: bool = False
-    """Its work awaited a review when it was cancelled, and does so again."""
+    """Whether its work was under review when it was cancelled, and is again."""
 
 
 class TaskDeferred(AnswerEvent, tag="task.defer", kw_only=True):
@@ -117,36 +117,36 @@ class TaskDeferred(AnswerEvent, tag="task.defer", kw_only=True):
 
 
 class TaskWoken(TaskEvent, tag="task.wake", kw_only=True):
-    """What a deferred task waited for is there."""
+    """The blockers of a deferred task are done."""
 
     because: tuple[str, ...] = ()
 
 
 class TaskSettled(TaskEvent, tag="task.settle", kw_only=True):
-    """All sub-tasks of a decomposed task have ended."""
+    """All subtasks of a decomposed task have ended."""
 
     status: str
 
 
 class TaskDecomposed(AnswerEvent, tag="task.decompose", kw_only=True):
-    """The task was split into sub-tasks and is done when they are."""
+    """The task was split into subtasks and is done when they are."""
 
     children: tuple[str, ...]
 
 
 class TaskClaimed(ClaimEvent, tag="task.claim", kw_only=True):
-    """An agent took the task from the queue, which is a handoff from the queue."""
+    """An agent claimed the task from the queue, which is a handoff from the queue."""
 
     attempt: int
     epoch: int
     lease_expires_at: Instant
     branch: str = ""
     base: str = ""
-    """Where the base was then: what the work is compared with, should it be done on the base itself."""
+    """The base at that time: the work is compared with it if it is done on the base itself."""
 
 
 class HandoffInitiated(AnswerEvent, tag="handoff.initiate", kw_only=True):
-    """The task was passed to one agent, for which it is reserved until the offer lapses."""
+    """The task was offered to one agent and is reserved for it until the offer expires."""
 
     handoff_id: str
     source_agent: str = ""
@@ -157,7 +157,7 @@ class HandoffInitiated(AnswerEvent, tag="handoff.initiate", kw_only=True):
 
 
 class HandoffAccepted(ClaimEvent, tag="handoff.accept", kw_only=True):
-    """The target agent took the handoff: a claim with its lease."""
+    """The target agent accepted the handoff: a claim with a lease."""
 
     acknowledgment: str = ""
     attempt: int = 0
@@ -174,7 +174,7 @@ class HandoffCompleted(ClaimEvent, tag="handoff.complete", kw_only=True):
     tree: str = ""
     branch: str = ""
     is_branch_given: bool = False
-    """It is the task's branch from now on, whichever it had."""
+    """Whether this becomes the task's branch."""
     pr: int = 0
     result: dict[str, Any] = msgspec.field(default_factory=dict)
     artifacts: list[Any] = msgspec.field(default_factory=list)
@@ -187,7 +187,7 @@ class HandoffLapsed(TaskEvent, tag="handoff.lapse", kw_only=True):
 
 
 class LeaseRenewed(ClaimEvent, tag="task.heartbeat", kw_only=True):
-    """The agent is still at work."""
+    """The agent is still working."""
 
     lease_expires_at: Instant
 
@@ -197,7 +197,7 @@ class LeaseExpired(ClaimEvent, tag="task.expire", kw_only=True):
 
 
 class TaskReleased(ClaimEvent, tag="task.release", kw_only=True):
-    """The agent gave the task back untouched."""
+    """The agent returned the task unchanged."""
 
     reason: str = ""
 
@@ -209,7 +209,7 @@ class TaskContinued(ClaimEvent, tag="task.continue", kw_only=True):
 
 
 class TaskWaiting(ClaimEvent, tag="task.wait", kw_only=True):
-    """The agent waits for something outside."""
+    """The agent waits for an external condition."""
 
     waiting_for: str
 
@@ -227,7 +227,7 @@ class TaskSubmitted(ClaimEvent, tag="task.submit", kw_only=True):
     tree: str = ""
     branch: str = ""
     is_branch_given: bool = False
-    """It is the task's branch from now on, whichever it had."""
+    """Whether this becomes the task's branch."""
     pr: int = 0
     gates: tuple[str, ...] = ()
 
@@ -241,7 +241,7 @@ class HandoffRejected(ClaimEvent, tag="handoff.reject", kw_only=True):
     graded: tuple[EvidenceGrade, ...] = ()
     attempts: tuple[EvidenceGrade, ...] = ()
     reason: str = ""
-    """As GoT tools wrote a rejection: a line of text, and nothing else."""
+    """The only content of a rejection by a GoT tool: a line of text."""
     suggestion: str = ""
 
 
@@ -256,11 +256,11 @@ class HandoffRejectionInvalid(ClaimEvent, tag="handoff.reject.invalid", kw_only=
     graded: tuple[EvidenceGrade, ...] = ()
     attempts: tuple[EvidenceGrade, ...] = ()
     is_formal: bool = False
-    """Only a part is missing that the agent can add; it does not count as a rejection without cause."""
+    """Whether it only lacks a part that the agent can add; it then does not count as an invalid rejection."""
 
 
 def record_of(event: HandoffRejected | HandoffRejectionInvalid) -> dict[str, Any]:
-    """The record of a rejection. Where a GoT tool wrote a line of text, the text stands for its summary."""
+    """The record of a rejection; a GoT tool's line of text becomes its summary."""
     if event.rejection or isinstance(event, HandoffRejectionInvalid):
         return event.rejection
     named = parse_reason(event.reason)
@@ -272,7 +272,7 @@ def record_of(event: HandoffRejected | HandoffRejectionInvalid) -> dict[str, Any
 
 
 class RejectionAppealed(ClaimEvent, tag="handoff.appeal", kw_only=True):
-    """The agent asked a director to decide on its rejection, which the rules had overridden."""
+    """The agent appealed to a director after the rules overrode its rejection."""
 
     rejection_id: str
     reason: str
@@ -287,11 +287,11 @@ class OpinionGiven(TaskEvent, tag="handoff.reject.opinion", kw_only=True):
 
 
 class Decision(Record, kw_only=True, omit_defaults=False):
-    """What the director decided, with its type as such: all that a `RejectionDecision` is made of."""
+    """The director's decision with its type: the content of a `RejectionDecision`."""
 
     decision_type: str
     rejection: dict[str, Any] = msgspec.field(default_factory=dict)
-    """The whole record that it answers; empty in events that were written without it."""
+    """The whole record that it answers; empty in older events."""
     rationale: str = ""
     override_message: str = ""
     reassign_to: str = ""
@@ -306,7 +306,7 @@ class RejectionAnswered(OverridingEvent, tag="handoff.reject.response", kw_only=
     rejection_id: str = ""
     decision: Decision
     director: str = ""
-    """Who decided, when it was not the actor of the event: `auto`."""
+    """Who decided, if not the actor: `auto`."""
 
 
 class HandoffResumed(ClaimEvent, tag="handoff.resume", kw_only=True):

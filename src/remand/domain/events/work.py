@@ -1,4 +1,4 @@
-"""Events of work in progress: what gates measured, runs of agents, and actions on the forge."""
+"""Events of work in progress: gate results, runs of agents, and actions on the forge."""
 
 from enum import StrEnum
 
@@ -12,21 +12,21 @@ class GatePassed(ClaimEvent, tag="gate.pass", kw_only=True):
 
     verdict: Verdict
     is_observed: bool = False
-    """True when nothing is enforced: the verdict says what would have been."""
+    """Whether nothing is enforced: the verdict says what would have happened."""
 
 
 class GateRejected(ClaimEvent, tag="gate.reject", kw_only=True):
-    """The gates refused a done claim; the agent continues."""
+    """The gates rejected a done claim; the agent continues."""
 
     verdict: Verdict
     number: int = 1
-    """The how-manieth of this claim."""
+    """The number of this rejection within the claim."""
     has_progress: bool = False
-    """Fewer failing tests than at the rejection before, or a smaller sum."""
+    """Whether fewer tests fail than at the previous rejection, or the thresholds are missed by less."""
     stalled: int = 0
-    """How many in a row, this one among them, showed no progress after the alert."""
+    """The number of consecutive rejections without progress after the alert, including this one."""
     because: str = ""
-    """Why a reviewer refused what was held."""
+    """Why a reviewer refused a held finding."""
 
 
 class GateHeld(ClaimEvent, tag="gate.hold", kw_only=True):
@@ -51,20 +51,20 @@ class SessionMeasured(TaskEvent, tag="session.verdict", kw_only=True):
     verdict: Verdict
     host: str = ""
     is_own: bool = True
-    """False when what failed does not involve what the session changed."""
+    """Whether the failures involve what the session changed."""
     left_out: tuple[str, ...] = ()
-    """What was not measured: the verdict is about the rest."""
+    """What was not measured; the verdict covers the rest."""
 
 
 class IdleStopCounted(ClaimEvent, tag="task.idle", kw_only=True):
-    """The agent stopped with nothing to measure, and was sent back. Several in a row end at a human."""
+    """The agent stopped with nothing to measure and was sent back. Several in a row escalate to a human."""
 
     number: int
-    """How many in a row under this claim, this one among them."""
+    """The number of consecutive idle stops under this claim, including this one."""
     key: str = ""
-    """Names the stop: whoever reports it again means the same one."""
+    """Identifies the stop, so that repeated reports count once."""
     commit: str = ""
-    """The rejected commit that was submitted once more; empty for any other stop."""
+    """The rejected commit that was resubmitted; empty for any other stop."""
 
 
 class GateAlerted(TaskEvent, tag="gate.alert", kw_only=True):
@@ -73,11 +73,11 @@ class GateAlerted(TaskEvent, tag="gate.alert", kw_only=True):
     agent: str
     number: int
     handoff_id: str = ""
-    """The claim; empty in events that were written without it, which reach nobody."""
+    """The claim; empty in older events, which reach nobody."""
     alert_after: int = 0
     """The threshold that was reached."""
     escalate_after: int = 0
-    """At which rejection of the claim a human takes over."""
+    """The number of rejections of the claim at which a human takes over."""
 
 
 class FindingAccepted(OverridingEvent, tag="gate.accept", kw_only=True):
@@ -105,13 +105,13 @@ class GateOverridden(OverridingEvent, tag="gate.override", kw_only=True):
 
 
 class GateRecovered(TaskEvent, tag="gate.recover", kw_only=True):
-    """Gates that could not be measured for this task have been measured since, for another task or by the user."""
+    """Gates that could not run for this task have run since, for another task or by the user."""
 
     gates: tuple[str, ...]
 
 
 class Purpose(StrEnum):
-    """What an agent is started for."""
+    """The purpose of a run."""
 
     WORK = "work"
     REVIEW = "review"
@@ -125,12 +125,12 @@ class How(StrEnum):
     SIGNALLED = "signalled"
     TIMED_OUT = "timed_out"
     STOPPED = "stopped"
-    """It was told to end: with the scheduler, or as its task was taken away."""
+    """It was stopped with the scheduler, or because its task was taken away."""
     LOST = "lost"
     """The scheduler was killed, and the agent with it."""
     NOT_STARTED = "not_started"
     EXHAUSTED = "exhausted"
-    """The host ended it in the middle: no more turns."""
+    """The host ended it prematurely, as it had no turns left."""
 
 
 class RunStarted(TaskEvent, tag="run.start", kw_only=True):
@@ -140,7 +140,7 @@ class RunStarted(TaskEvent, tag="run.start", kw_only=True):
     agent: str
     purpose: str = Purpose.WORK
     handoff_id: str = ""
-    """The claim it works under; empty when it reviews or directs."""
+    """The claim it works under; empty for reviewers and directors."""
     tier: str = ""
     """What holds it: `bubblewrap`, or `plain`."""
     commit: str = ""
