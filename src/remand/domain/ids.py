@@ -75,10 +75,6 @@ def may_be_handoff_id(text: str) -> bool:
     return text.startswith(("handoff:", "H-"))
 
 
-MIN_END = 4
-"""How many characters of an id are shown at least: fewer would soon be the end of another."""
-
-
 def parse_run_id(text: str) -> str | None:
     """The id of a run; None when it is none."""
     return text if _RUN.fullmatch(text) else None

@@ -11,6 +11,7 @@ from contextlib import suppress
 
 from msgspec.structs import replace
 
+from remand.adapters.coordinator import remote_ledger
 from remand.adapters.system.files import acquire_lock, read_start
 from remand.app.errors import EnvironmentFault
 from remand.app.scheduler.agent_socket import find_agent_socket
@@ -196,16 +197,14 @@ def stop_coordinator(socket: str) -> tuple[bool, int]:
 
     Raises `EnvironmentFault` when it goes on.
     """
-    from remand.adapters.coordinator.remote_ledger import ask_status  # most commands stop none
-
     lock = f"{socket}.lock"
     if not os.path.exists(lock) or not _is_locked(lock):
         return False, 0
-    found, until = ask_status(socket, stops=True), time.monotonic() + END_SECONDS
+    found, until = remote_ledger.ask_status(socket, stops=True), time.monotonic() + END_SECONDS
     pid = found.pid if found else 0
     while _is_locked(lock):
         if time.monotonic() > until:
-            now = ask_status(socket)
+            now = remote_ledger.ask_status(socket)
             if pid and now is not None and now.pid != pid:
                 break  # another has taken its place
             name = f" (pid {pid})" if pid else ""

@@ -17,7 +17,6 @@ from _socket import (
     socket,
 )
 from binascii import crc32
-from importlib import import_module
 from time import monotonic, sleep
 
 from remand.app import hook_calls
@@ -236,16 +235,18 @@ class ServerClient:
 
     def _new_socket(self, family: int) -> Any:
         """A socket. The plain one of the C module is enough without TLS, and loads nothing."""
-        return (
-            import_module("socket").socket(family, SOCK_STREAM)
-            if self.address.is_secure
-            else socket(family, SOCK_STREAM)
-        )
+        if not self.address.is_secure:
+            return socket(family, SOCK_STREAM)
+        import socket as full_socket  # only TLS needs more than the C module has
+
+        return full_socket.socket(family, SOCK_STREAM)
 
     def _tls_context(self) -> Any:
         if self._tls is None:
+            import ssl  # loaded for addresses with TLS alone
+
             try:
-                self._tls = import_module("ssl").create_default_context(cafile=self._ca or None)
+                self._tls = ssl.create_default_context(cafile=self._ca or None)
             except OSError as error:
                 raise UnusableServer(f"{CA} names no file of certificates ({error}).") from None
         return self._tls

@@ -52,7 +52,6 @@ _INSTALLED = re.compile(
     r"^(?:deps|extras|requires|env_?list|dependency_groups)[ \t]*=.*(?:\n[ \t]+\S.*)*", re.MULTILINE
 )
 """What tox installs or names, and does not run."""
-_FOLDED = re.compile(r"\\\n[ \t]*")
 _PREFIX = re.compile(
     r"^\s*(?:-\s+)?(?:(?:run|script|command|cmd|entry|commands|before_script|RUN|CMD)\s*[:=]?\s+)?(?:\[?[\"'])?"
 )

@@ -173,8 +173,10 @@ def _result(call: CommandCall, origin: CallOrigin, warnings: _Warnings, progress
         group = " ".join(call.rest) if call.command == "help" else call.command.split(" ")[0]
         return Result(sorted(COMMANDS), help_text(group))
     if call.command == "--version":
-        version = import_module("importlib.metadata").version("remand")
-        return Result({"version": version}, f"remand {version}")
+        from importlib.metadata import version  # loaded for this alone
+
+        found = version("remand")
+        return Result({"version": found}, f"remand {found}")
     if call.command not in COMMANDS:
         raise UsageError(unknown_command_message(call.command))
     if call.wants_help:

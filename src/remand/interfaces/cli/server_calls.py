@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-from importlib import import_module
 
 from remand.app import errors, hook_calls
 from remand.interfaces.cli import main as cli
@@ -194,6 +193,7 @@ def _report_denial(call: CommandCall, denied: startup.server.CallDenied) -> int:
     if not call.is_json:
         sys.stderr.write(f"refused ({denied.code}): {denied}\n")
     else:
-        json = import_module("json")  # loaded only when something fails
+        import json  # loaded only when something fails
+
         sys.stdout.write(json.dumps({"refused": denied.code, "message": str(denied)}) + "\n")
     return cli.REFUSED

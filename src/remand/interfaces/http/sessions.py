@@ -80,11 +80,6 @@ class ExpiringSecrets(Generic[Kept]):
             self._drop(secret_hash(secret))
         return value
 
-    def drop_where(self, is_over: Callable[[Kept], bool]) -> None:
-        """Removes the values that match."""
-        for name in [name for name, (_, value, _) in self._kept.items() if is_over(value)]:
-            self._drop(name)
-
     def _drop(self, name: str) -> None:
         *_, owner = self._kept.pop(name)
         own = self._names_of[owner]

@@ -72,14 +72,6 @@ def test_what_is_over_is_forgotten_when_something_comes() -> None:
     assert len(values) == 1
 
 
-def test_values_are_dropped_by_what_they_are() -> None:
-    values, _ = kept()
-    secret = values.add(USER)
-
-    values.drop_where(lambda caller: caller.member == "user")
-    assert values.find(secret) is None
-
-
 def test_a_key_gets_a_burst_and_then_its_rate() -> None:
     clock = Clock()
     limiter = RateLimiter(10.0, 5.0, clock=clock)

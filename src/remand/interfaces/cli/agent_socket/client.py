@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-from importlib import import_module
 from itertools import islice
 
 from remand.interfaces.cli.registry import COMMANDS, CommandCall
@@ -129,7 +128,8 @@ def _require_length(text: str, where: str) -> str:
 def report_failure(call: CommandCall, kind: str, message: str, code: int) -> int:
     """Prints why a call was not sent or answered, and returns its exit code."""
     if call.is_json:
-        json = import_module("json")  # loaded only when something fails
+        import json  # loaded only when something fails
+
         sys.stdout.write(json.dumps({"error": kind, "message": message}) + "\n")
     else:
         sys.stderr.write(f"remand: {message}\n")

@@ -106,7 +106,6 @@ class InboxItem(NamedTuple):
     commit: str = ""
     trust: str = ""
     """How to trust the key, if it is an untrusted one."""
-    takes_guidance: bool = True
 
     @property
     def anchor(self) -> str:
