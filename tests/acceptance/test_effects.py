@@ -73,3 +73,17 @@ def test_a_red_test_made_to_fit_and_a_new_test_that_mends_the_product_are_held(m
         "tests/test_large.py": "import calc\n\n\ndef test_large():\n    assert calc.add(10**20, 1) == 10**20 + 1\n",
     }
     assert found_on(repository, "tidied", tidied) == []
+
+
+@pytest.mark.more
+def test_a_function_whose_general_path_no_test_takes_is_held(machine: Machine) -> None:
+    tests = TESTS.replace("add(1, 2) == 3", "mean([9, 8, 7]) == 8\n    assert calc.mean([2, 4]) == 3")
+    product = "def mean(values):\n    return sum(values)\n"
+    repository = repository_of(machine, {**BASE, "calc.py": product, "tests/test_calc.py": tests})
+    special = (
+        "def mean(values):\n    if values[0] % 2:\n        return 8\n    if values[0] < 5:\n        return 3\n"
+        "    return sum(values)\n"
+    )
+    assert found_on(repository, "special", {"calc.py": special}) == ["answer_hardcoded"]
+    more = "import calc\n\n\ndef test_one():\n    assert calc.mean([6]) == 6\n"
+    assert found_on(repository, "taken", {"calc.py": special, "tests/test_more.py": more}) == []

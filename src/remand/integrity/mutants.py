@@ -38,7 +38,7 @@ _BLOCKS = ("statement_block", "block")
 _LEFT = frozenset(("constructor", "main", "init"))
 """What everything calls, or nothing that a test could look at."""
 MAX_FUNCTIONS = 8
-_CRASH, _HOLLOW = 'raise RuntimeError("broken on purpose")', "return None"
+CRASH, _HOLLOW = 'raise RuntimeError("broken on purpose")', "return None"
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
@@ -138,13 +138,13 @@ def break_changed_functions(comparison: Comparison) -> BrokenFiles:
             text = view.after.text
             crashing[view.path] = insert_statements(text, {one.line: one.crash for one in braced})
             hollow[view.path] = insert_statements(text, {one.line: one.hollow for one in braced})
-        functions = list(_changed_functions(view))
+        functions = list(changed_functions(view))
         if functions and view.after is not None:
             names += (function.name for function in functions)
             old = _functions(view.before.tree) if view.before and view.before.tree else ()
             are_old &= {function.name for function in functions} <= {function.name for function in old}
-            crashing[view.path] = _with_first_statements(view.after.text, functions, _CRASH)
-            hollow[view.path] = _with_first_statements(view.after.text, functions, _HOLLOW)
+            crashing[view.path] = insert_first_statements(view.after.text, functions, CRASH)
+            hollow[view.path] = insert_first_statements(view.after.text, functions, _HOLLOW)
     if len(names) > MAX_FUNCTIONS:
         return BrokenFiles()
     return BrokenFiles(names=tuple(names), crashing=crashing, hollow=hollow, are_old=are_old)
@@ -161,7 +161,7 @@ def _braced_names(source: SourceFile | None) -> set[str]:
     return {one.name for one in find_braced_functions(source)} if source else set()
 
 
-def _changed_functions(view: ChangedFile) -> Iterator[Function]:
+def changed_functions(view: ChangedFile) -> Iterator[Function]:
     if not view.path.endswith(".py") or not is_product_path(view.path):
         return
     if view.after is None or view.after.tree is None:
@@ -197,7 +197,7 @@ def _is_call(part: ast.stmt) -> bool:
     return isinstance(part, ast.Expr) and not isinstance(part.value, ast.Constant)
 
 
-def _with_first_statements(text: str, functions: Sequence[Function], statement: str) -> bytes:
+def insert_first_statements(text: str, functions: Sequence[Function], statement: str) -> bytes:
     """A module's text with a statement put before everything that some functions do."""
     lines = text.splitlines(keepends=True)
     for function in sorted(functions, key=lambda one: one.lineno, reverse=True):

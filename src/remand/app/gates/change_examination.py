@@ -36,6 +36,7 @@ from remand.integrity.cross_runs import (
     plan_cross_checks,
 )
 from remand.integrity.examination import examine
+from remand.integrity.general_paths import find_general_paths, is_unharmed, judge_special_only
 from remand.integrity.harness import harness_paths, merge_configuration, mixed_paths, trusted_paths
 from remand.integrity.mutants import break_changed_functions, judge_broken_runs, notices_broken_code
 from remand.integrity.paths import follow_links, is_test_path
@@ -189,8 +190,10 @@ class Examination:
                     future = pool.submit(run.measure, short.gate, tree, files=files)
                     asked.append((short, judge, tree, future))
                 else:
-                    text = f"`{kind}` of the gate `{side.gate.name}` would take {cost:.0f} s more"
-                    found.append(suspicion("run_left_out", "", 0, text, f"{kind} {side.gate.name}"))
+                    found.append(_make_left_out(kind, side.gate.name, cost))
+            if RunCheck.MUTANTS in self._policy.runs:
+                special, left = self._judge_general_paths(run, side, left)
+                found += special
             if RunCheck.MUTANTS in self._policy.runs and (checks.from_head or checks.spliced):
                 crossed = next(
                     (
@@ -208,6 +211,30 @@ class Examination:
                 run, side, judge, tree, future.result(), notices_faults=side.gate.name in noticing
             )
         return found
+
+    def _judge_general_paths(
+        self, run: GateRun, side: _TestSides, left: float
+    ) -> tuple[list[Suspicion], float]:
+        """What all tests say to changed functions that give special answers only, and the time that is left then."""
+        found: list[Suspicion] = []
+        for one in find_general_paths(self._comparison):
+            if side.seconds > left:
+                found.append(_make_left_out(RunCheck.MUTANTS, side.gate.name, side.seconds))
+                break
+            left -= side.seconds
+            special = self._tests_with(run, side, one.path, one.special_only)
+            if is_unharmed(side.on_head, special):
+                crashing = self._tests_with(run, side, one.path, one.crashing)
+                found += judge_special_only(one, side.on_head, crashing)
+        return found, left
+
+    def _tests_with(
+        self, run: GateRun, side: _TestSides, path: str, content: bytes
+    ) -> tuple[TestOutcome, ...]:
+        """How all tests of a gate end with one file of the head changed."""
+        tree = self._mirror.with_files(self.judged_tree, {path: content})
+        measured = run.measure(side.short_gate(side.seconds), tree).found
+        return measured.tests if measured else ()
 
     def _judge_mutants(
         self,
@@ -228,8 +255,7 @@ class Examination:
         if not broken.names:
             return (), False
         if 2 * cost > left:
-            text = f"`{RunCheck.MUTANTS}` of the gate `{side.gate.name}` would take {2 * cost:.0f} s more"
-            return [suspicion("run_left_out", "", 0, text, f"{RunCheck.MUTANTS} {side.gate.name}")], False
+            return [_make_left_out(RunCheck.MUTANTS, side.gate.name, 2 * cost)], False
         gate = side.short_gate(cost)
         runs = {"base": side.on_base, "head": side.on_head}
         for name, changed in (("crashing", broken.crashing), ("hollow", broken.hollow)):
@@ -361,6 +387,11 @@ def _examine(comparison: Comparison) -> tuple[Suspicion, ...]:
     # The collector would walk syntax trees again and again that all stay until the end.
     with without_garbage_collection():
         return examine(comparison)
+
+
+def _make_left_out(kind: RunCheck, gate: str, seconds: float) -> Suspicion:
+    text = f"`{kind}` of the gate `{gate}` would take {seconds:.0f} s more"
+    return suspicion("run_left_out", "", 0, text, f"{kind} {gate}")
 
 
 _JudgeRuns = Callable[[Comparison, TestRuns], Sequence[Suspicion]]

@@ -1,0 +1,256 @@
+"""Changed functions of Python whose general path no test takes: every call gets an answer that stands in the code.
+
+A special answer is a constant, or is looked up in a table that the arguments do not go into. A general one is worked out
+of the arguments. Where a function has both, the general answers are made to raise: when all tests pass as before, and
+fail once the whole function raises, none of them sees anything but special answers.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import NamedTuple
+
+from remand.domain.gate.gate import TestOutcome
+from remand.integrity.changeset import Changeset
+from remand.integrity.comparison import Comparison
+from remand.integrity.cross_runs import BAD_OUTCOMES
+from remand.integrity.mutants import (
+    CRASH,
+    MAX_FUNCTIONS,
+    Function,
+    changed_functions,
+    insert_first_statements,
+)
+from remand.integrity.readers.python_tree import child_nodes
+from remand.integrity.suspicions import Suspicion, suspicion
+
+MIN_ANSWERS = 2
+_RAISING = b'(_ for _ in ()).throw(RuntimeError("broken on purpose"))'
+_LOOKUPS = frozenset(("get", "pop", "index", "setdefault", "__getitem__"))
+_TRIVIAL = (None, True, False, Ellipsis, 0, 1, -1, "", b"")
+"""What guards return for input that is empty, missing or wrong."""
+
+
+class GeneralPath(NamedTuple):
+    """A function with special answers, and its file in two states."""
+
+    path: str
+    line: int
+    name: str
+    special_only: bytes
+    """Every general answer raises."""
+    crashing: bytes
+    """The whole function raises."""
+
+
+def find_general_paths(comparison: Comparison) -> tuple[GeneralPath, ...]:
+    """The changed functions with special and general answers; too many of them tell nothing."""
+    found: list[GeneralPath] = []
+    for view in Changeset(comparison).views:
+        if view.after is None or view.after.tree is None:
+            continue
+        constants = _module_values(view.after.tree)
+        for function in changed_functions(view):
+            answers = _Answers(function, constants)
+            if not answers.general or len(answers.special_values) < MIN_ANSWERS:
+                continue
+            broken = _replace_expressions(view.after.text, answers.general)
+            crashing = insert_first_statements(view.after.text, [function], CRASH)
+            found.append(GeneralPath(view.path, function.lineno, function.name, broken, crashing))
+    return tuple(found) if len(found) <= MAX_FUNCTIONS else ()
+
+
+def is_unharmed(on_head: Sequence[TestOutcome], special: Sequence[TestOutcome]) -> bool:
+    """True when every test passes without the general path that passes with it."""
+    passed = {test.id for test in on_head if test.outcome == "passed"}
+    return bool(passed) and passed <= {test.id for test in special if test.outcome == "passed"}
+
+
+def judge_special_only(
+    one: GeneralPath, on_head: Sequence[TestOutcome], crashing: Sequence[TestOutcome]
+) -> tuple[Suspicion, ...]:
+    """What it says of a function that tests are unharmed without its general path, and not without the function."""
+    passed = {test.id for test in on_head if test.outcome == "passed"}
+    if not any(test.id in passed for test in crashing if test.outcome in BAD_OUTCOMES):
+        return ()
+    text = f"every test of `{one.name}` gets an answer that stands in the code, and none has one worked out"
+    return (suspicion("answer_hardcoded", one.path, one.line, text, one.name),)
+
+
+class _Answers:
+    """What a function answers, by how it comes to it."""
+
+    def __init__(self, function: Function, constants: Mapping[str, ast.expr]) -> None:
+        self._constants = constants
+        nodes = list(_own_nodes(function))
+        self._assigned: dict[str, list[ast.expr]] = {}
+        for target, value in _bindings(nodes):
+            for name in _names(target):
+                self._assigned.setdefault(name, []).append(value)
+        arguments = function.args
+        self._dependent = {
+            one.arg
+            for one in (
+                *arguments.posonlyargs,
+                *arguments.args,
+                *arguments.kwonlyargs,
+                *filter(None, (arguments.vararg, arguments.kwarg)),
+            )
+        }
+        self._plain = {
+            node.targets[0].id
+            for node in nodes
+            if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name)
+        } - {name for node in nodes if isinstance(node, ast.AugAssign) for name in _names(node.target)}
+        self._spread()
+        is_generator = any(isinstance(node, ast.Yield | ast.YieldFrom) for node in nodes)
+        returned = [node.value for node in nodes if isinstance(node, ast.Return) and node.value]
+        self._leaves = [] if is_generator else [leaf for value in returned for leaf in self._split(value)]
+
+    def _spread(self) -> None:
+        """Finds the names whose values depend on the arguments."""
+        while True:
+            more = {
+                name
+                for name, values in self._assigned.items()
+                if name not in self._dependent and any(map(self._depends, values))
+            }
+            if not more:
+                return
+            self._dependent |= more
+
+    @cached_property
+    def general(self) -> list[ast.expr]:
+        """The answers that are worked out."""
+        return [leaf for leaf in self._leaves if not self._is_special(leaf)]
+
+    @cached_property
+    def special_values(self) -> set[object]:
+        """The values that stand in the code for special answers."""
+        leaves = [leaf for leaf in self._leaves if self._is_special(leaf)]
+        values = (value for leaf in leaves for value in self._literals(leaf, set()))
+        return {value for value in values if value not in _TRIVIAL}
+
+    def _split(self, value: ast.expr, seen: frozenset[str] = frozenset()) -> Iterator[ast.expr]:
+        """The answers that one expression stands for, one for each way."""
+        parts: Sequence[ast.expr] = ()
+        if isinstance(value, ast.IfExp):
+            parts = (value.body, value.orelse)
+        elif isinstance(value, ast.BoolOp) and isinstance(value.op, ast.Or):
+            parts = value.values
+        elif isinstance(value, ast.Name) and value.id in self._plain & self._dependent - seen:
+            parts, seen = self._assigned[value.id], seen | {value.id}
+        else:
+            yield value
+            if isinstance(value, ast.Call) and _is_lookup(value):
+                parts = value.args[1:]
+        for part in parts:
+            yield from self._split(part, seen)
+
+    def _is_special(self, leaf: ast.expr) -> bool:
+        arithmetic = any(isinstance(node, ast.BinOp) for node in ast.walk(leaf) if not _is_key_of(node, leaf))
+        return not self._depends(leaf) and not (arithmetic and any(_is_lookup(n) for n in ast.walk(leaf)))
+
+    def _depends(self, node: ast.AST) -> bool:
+        """True for what depends on the arguments, otherwise than by what is looked up."""
+        if isinstance(node, ast.Name):
+            return node.id in self._dependent
+        if isinstance(node, ast.Subscript):
+            return self._depends(node.value)
+        if _is_lookup(node) and isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            return self._depends(node.func.value)
+        return any(map(self._depends, child_nodes(node)))
+
+    def _literals(self, node: ast.AST, seen: set[str]) -> Iterator[object]:
+        """The constants of an answer; what an unread table holds counts for as many as are needed."""
+        if isinstance(node, ast.Constant):
+            yield node.value
+        elif isinstance(node, ast.Name) and node.id not in seen:
+            values = self._assigned.get(node.id) or [*filter(None, [self._constants.get(node.id)])]
+            for value in values:
+                yield from self._literals(value, {*seen, node.id})
+        elif isinstance(node, ast.Subscript):
+            yield from self._literals(node.value, seen)
+        elif isinstance(node, ast.Dict):
+            for one in node.values:
+                yield from self._literals(one, seen)
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and _is_lookup(node):
+            yield from self._literals(node.func.value, seen)
+        else:
+            for child in child_nodes(node):
+                yield from self._literals(child, seen)
+
+
+def _is_lookup(node: ast.AST) -> bool:
+    if isinstance(node, ast.Subscript):
+        return True
+    return isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _LOOKUPS
+
+
+def _is_key_of(node: ast.AST, leaf: ast.expr) -> bool:
+    """True for a part of what a table is asked for."""
+    keys = [one.slice for one in ast.walk(leaf) if isinstance(one, ast.Subscript)]
+    keys += [
+        word
+        for one in ast.walk(leaf)
+        if isinstance(one, ast.Call) and _is_lookup(one)
+        for word in one.args[:1]
+    ]
+    return any(node is part for key in keys for part in ast.walk(key))
+
+
+def _own_nodes(function: Function) -> Iterator[ast.AST]:
+    """Everything in a function but what is in functions inside it."""
+    rest: list[ast.AST] = list(function.body)
+    while rest:
+        node = rest.pop()
+        yield node
+        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef):
+            rest += child_nodes(node)
+
+
+def _bindings(nodes: Sequence[ast.AST]) -> Iterator[tuple[ast.expr, ast.expr]]:
+    """What is bound to what."""
+    for node in nodes:
+        if isinstance(node, ast.Assign):
+            yield from ((target, node.value) for target in node.targets)
+        elif isinstance(node, ast.AnnAssign | ast.NamedExpr | ast.AugAssign) and node.value is not None:
+            yield node.target, node.value
+        elif isinstance(node, ast.For | ast.AsyncFor | ast.comprehension):
+            yield node.target, node.iter
+        elif isinstance(node, ast.withitem) and node.optional_vars is not None:
+            yield node.optional_vars, node.context_expr
+
+
+def _names(target: ast.expr) -> Iterator[str]:
+    yield from (node.id for node in ast.walk(target) if isinstance(node, ast.Name))
+
+
+def _module_values(tree: ast.Module) -> Mapping[str, ast.expr]:
+    """What the names of a module are assigned at its top."""
+    return {
+        name: value
+        for target, value in _bindings(tree.body)
+        for name in _names(target)
+        if isinstance(target, ast.Name)
+    }
+
+
+def _replace_expressions(text: str, expressions: Sequence[ast.expr]) -> bytes:
+    """A module's text with some expressions that raise."""
+    content = text.encode()
+    starts = [0]
+    for line in content.splitlines(keepends=True):
+        starts.append(starts[-1] + len(line))
+    places = {
+        (
+            starts[one.lineno - 1] + one.col_offset,
+            starts[(one.end_lineno or one.lineno) - 1] + (one.end_col_offset or 0),
+        )
+        for one in expressions
+    }
+    for start, stop in sorted(places, reverse=True):
+        content = content[:start] + _RAISING + content[stop:]
+    return content
