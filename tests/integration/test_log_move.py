@@ -14,9 +14,9 @@ import pytest
 
 from tests.integration.machine import PATIENCE, REMAND, Machine, Repository, Said
 from tests.support.log_check import log_faults
+from tests.support.postgres import stored_lines
 
 pytestmark = pytest.mark.timeout(1200)
-LINES = "SELECT line FROM remand.signed_group UNION ALL SELECT line FROM remand.event"
 
 
 class Team:
@@ -58,12 +58,7 @@ class Team:
 
     def lines(self) -> list[bytes]:
         """The lines in the database, read without any of the product's own code."""
-        import psycopg
-
-        with psycopg.connect(self.database) as connection:
-            if connection.execute("SELECT to_regclass('remand.event')").fetchone() == (None,):
-                return []
-            return [bytes(row[0]) for row in connection.execute(LINES.encode())]
+        return stored_lines(self.database)
 
     def check(self) -> None:
         """Both logs hold, and each is whole."""

@@ -8,9 +8,11 @@ import random
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
@@ -18,6 +20,9 @@ from tests.integration.cut_proxy import CutProxy
 from tests.integration.http_client import RunningServer, run_server
 from tests.integration.machine import HERE, PATIENCE, REMAND, Machine, Repository
 from tests.integration.server_hosts import ServerHost, user_token
+from tests.integration.test_key_lifecycle import key_of
+from tests.support.log_check import log_faults
+from tests.support.postgres import stored_lines
 
 AGENTS = ("Ann", "Bob", "Cid")
 TEAM = f"""
@@ -64,14 +69,16 @@ class Link:
         )
 
 
-def run_through_cuts(links: Sequence[Link], tasks: int, seconds: float) -> list[dict[str, object]]:
-    """Has an agent on each host work through the queue, while links are cut for a while again and again."""
+def run_through_cuts(
+    links: Sequence[Link], tasks: int, seconds: float, cuts: Sequence[Link] = ()
+) -> list[dict[str, object]]:
+    """Has an agent on each host work through the queue, while links (`cuts`, or the hosts' own) are cut again and again."""
     for number in range(tasks):
         assert links[0].call("task", "add", f"task {number}")[0] == 0
     agents = [link.start_agent(name) for link, name in zip(links, AGENTS, strict=True)]
     chance = random.Random(7)
     while any(agent.poll() is None for agent in agents):
-        link = chance.choice(list(links))
+        link = chance.choice(list(cuts or links))
         link.cut()
         time.sleep(seconds * chance.random())
         link.heal()
@@ -223,45 +230,120 @@ def inside(namespace: str, hidden: Sequence[Path]) -> tuple[str, ...]:
     return ("ip", "netns", "exec", namespace, "sh", "-c", script, "sh")
 
 
+class NamespacedTeam:
+    """A server, hosts of agents and perhaps a worker, each in a namespace of its own and without the disks of the others."""
+
+    def __init__(self, namespaces: Mapping[str, str], config: str, hosts: Sequence[str]) -> None:
+        self._namespaces, self._names = namespaces, hosts
+        self._worker = Machine()
+        self.machine = Machine()
+        self._machines = [self.machine, self._worker]
+        keys = ", ".join(f'"{key_of(one)}"' for one in self._machines)
+        trusted = f'[project]\nid = "0123456789abcdef"\n[keys]\ntrusted = [{keys}]\n'
+        self.place = self.machine.repository(config=trusted + config)
+
+    def serve(self) -> None:
+        """Starts the server on the ledger that the environment of its machine names."""
+        certificate, key = make_certificate(self.machine.folder)
+        process = self.machine.start(
+            self.place.path,
+            *inside(self._namespaces["server"], ()),
+            *(REMAND, "serve", "--json", "--no-open", "--host", f"{ADDRESS}.1", "--port", "8787"),
+            *("--tls-cert", certificate, "--tls-key", key),
+        )
+        assert process.stdout is not None
+        address = json.loads(process.stdout.readline())
+        token = user_token(self.place)
+        hosts = [ServerHost(self.place.path, address["url"], token) for _ in self._names]
+        self._machines += [host.machine for host in hosts]
+        self.links = []
+        for host, name in zip(hosts, self._names, strict=True):
+            host.machine.git(host.clone.path, "remote", "set-url", "origin", "/nowhere")
+            (host.machine.folder / "ca.pem").write_text(Path(certificate).read_text())
+            host.machine.environment["REMAND_CA"] = str(host.machine.folder / "ca.pem")
+            link = Link(host, partial(self.switch, name, "down"), partial(self.switch, name, "up"))
+            link.prefix = self._inside(name, host.machine)
+            self.links.append(link)
+
+    def start_worker(self, url: str) -> None:
+        """Starts the worker on its host, and waits until it works."""
+        made = self._worker
+        made.git(made.folder, "clone", "-q", str(self.place.path), "clone")
+        made.git(made.folder / "clone", "remote", "set-url", "origin", "/nowhere")
+        command = (*self._inside("worker", made), REMAND, "worker", "--dead", "3")
+        process = made.start(made.folder / "clone", *command, env={"REMAND_STORE": url})
+        assert process.stdout is not None
+        line = process.stdout.readline()
+        assert line.startswith("Worker of"), f"{line!r} {process.communicate(timeout=PATIENCE)}"
+
+    def _inside(self, name: str, own: Machine) -> tuple[str, ...]:
+        return inside(self._namespaces[name], [one.folder for one in self._machines if one is not own])
+
+    def switch(self, name: str, state: str) -> None:
+        """Cuts the link of a host (`down`), or heals it (`up`)."""
+        switch = self._namespaces[name].rpartition("-")[0] + "-switch"
+        ip("-n", switch, "link", "set", name, state)
+
+    def close(self) -> None:
+        for machine in self._machines:
+            machine.close()
+
+
 @pytest.mark.more
 def test_three_hosts_in_network_namespaces_share_one_ledger_through_cut_links() -> None:
     require_namespaces()
-    machine = Machine()
-    names = ("server", "one", "two", "three")
-    hosts: list[ServerHost] = []
-    try:
-        place = machine.repository(config=TEAM.replace("LEASE", "20s"))
-        certificate, key = make_certificate(machine.folder)
-        with network(names) as namespaces:
-            process = machine.start(
-                place.path,
-                *inside(namespaces["server"], ()),
-                *(REMAND, "serve", "--json", "--no-open", "--host", f"{ADDRESS}.1", "--port", "8787"),
-                *("--tls-cert", certificate, "--tls-key", key),
-            )
-            assert process.stdout is not None
-            address = json.loads(process.stdout.readline())
-            token = user_token(place)
-            links = []
-            for _ in names[1:]:
-                host = ServerHost(place.path, address["url"], token)
-                host.machine.git(host.clone.path, "remote", "set-url", "origin", "/nowhere")
-                (host.machine.folder / "ca.pem").write_text(Path(certificate).read_text())
-                host.machine.environment["REMAND_CA"] = str(host.machine.folder / "ca.pem")
-                hosts.append(host)
-            for host, name in zip(hosts, names[1:], strict=True):
-                switch = namespaces[name].rpartition("-")[0] + "-switch"
-                link = Link(
-                    host,
-                    lambda name=name, switch=switch: ip("-n", switch, "link", "set", name, "down"),
-                    lambda name=name, switch=switch: ip("-n", switch, "link", "set", name, "up"),
-                )
-                others = [machine.folder, *(one.machine.folder for one in hosts if one is not host)]
-                link.prefix = inside(namespaces[name], others)
-                links.append(link)
-            check_outcome(place, run_through_cuts(links, CAMPAIGN_TASKS, 3.0), CAMPAIGN_TASKS)
-            check_fence(place, *links[:2])
-    finally:
-        for host in hosts:
-            host.close()
-        machine.close()
+    names = ("server", "one", "two", "three", "worker")
+    with network(names) as namespaces:
+        team = NamespacedTeam(namespaces, TEAM.replace("LEASE", "20s"), names[1:4])
+        try:
+            team.serve()
+            check_outcome(team.place, run_through_cuts(team.links, CAMPAIGN_TASKS, 3.0), CAMPAIGN_TASKS)
+            check_fence(team.place, *team.links[:2])
+        finally:
+            team.close()
+
+
+@pytest.mark.more
+def test_verdicts_of_a_worker_in_a_namespace_travel_to_the_hosts_through_cut_links(database: str) -> None:
+    """The server has PostgreSQL, which the worker reaches over its own link; that one is cut as well."""
+    require_namespaces()
+    names = ("server", "one", "two", "three", "worker")
+    with network(names) as namespaces:
+        team = NamespacedTeam(namespaces, TEAM.replace("LEASE", "60s"), names[1:4])
+        try:
+            socket = f"{parse_qs(urlsplit(database).query)['host'][0]}/.s.PGSQL.5432"
+            command = (sys.executable, str(HERE / "relay.py"), f"{ADDRESS}.1", "5432", socket)
+            relay = team.machine.start(team.machine.folder, *inside(namespaces["server"], ()), *command)
+            assert relay.stdout is not None
+            assert relay.stdout.readline() == "listening\n"
+            team.machine.environment["REMAND_STORE"] = database
+            team.serve()
+            url = f"postgresql://postgres@{ADDRESS}.1:5432{urlsplit(database).path}"
+            team.start_worker(url)
+            cuts = [
+                *team.links,
+                Link(team.links[0].host, *(partial(team.switch, "worker", to) for to in ("down", "up"))),
+            ]
+            said = run_through_cuts(team.links, CAMPAIGN_TASKS, 3.0, cuts)
+            check_outcome(team.place, said, CAMPAIGN_TASKS)
+            check_fence(team.place, *team.links[:2])
+            check_verdict_after_cut(team)
+            assert log_faults(stored_lines(database), config=str(team.place.path / "remand.toml")) == []
+        finally:
+            team.close()
+
+
+def check_verdict_after_cut(team: NamespacedTeam) -> None:
+    """While the worker is cut off a submission waits; once the link is healed its verdict is there, once."""
+    link = team.links[2]
+    task = str(link.call("task", "add", "waits")[1]["task_id"])
+    assert link.call("task", "claim", task, "--agent", AGENTS[2])[0] == 0
+    commit = link.host.commit("waits", "waits.txt")
+    team.switch("worker", "down")
+    code, answer = link.call("task", "submit", task, "--agent", AGENTS[2], "--commit", commit)
+    assert code == 3, answer
+    team.switch("worker", "up")
+    code, answer = link.call("gate", "wait", task)
+    assert (code, answer["status"]) == (0, "passed"), answer
+    assert [row["status"] for row in team.place.ok("gate", "history", task)] == ["passed"]
+    assert team.place.ok("task", "show", task)["status"] == "provisional"

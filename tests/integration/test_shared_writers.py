@@ -11,7 +11,6 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import psycopg
 import pytest
 
 from remand.domain.decide import RULES
@@ -26,11 +25,11 @@ from remand.ledger.signatures import is_group
 from tests.integration.machine import HERE, PATIENCE, Machine, Repository, wait_for
 from tests.integration.shared_writers import COMMITS
 from tests.support.log_check import log_faults
+from tests.support.postgres import stored_lines
 from tests.support.postgres_faults import CrashableServer, CuttingProxy, crashable_server
 
 pytestmark = pytest.mark.timeout(7200)
 WRITERS = 8
-LINES = b"SELECT line FROM remand.signed_group UNION ALL SELECT line FROM remand.event"
 MEMBERS = {
     **dict.fromkeys(("Alice", "Bob", "Carol", "Dave"), "agent"),
     "Lea": "lead",
@@ -89,8 +88,7 @@ class Office:
 
     def lines(self) -> list[bytes]:
         """The lines of the log, read without any of the product's own code."""
-        with psycopg.connect(self.database) as connection:
-            return [bytes(row[0]) for row in connection.execute(LINES)]
+        return stored_lines(self.database)
 
     def check(self) -> None:
         """Holds what must hold of the log, of the answers, and of the tables."""

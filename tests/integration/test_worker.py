@@ -26,13 +26,13 @@ from remand.wiring.ledger import open_ledger
 from tests.integration.machine import PATIENCE, REMAND, Machine, Repository, end, wait_for
 from tests.integration.test_key_lifecycle import ID, key_of
 from tests.support.log_check import log_faults
+from tests.support.postgres import stored_lines
 
 GATES = """
 [gates.tests]
 command = ["sh", "-c", {command!r}]
 {labels}
 """
-LINES = "SELECT line FROM remand.signed_group UNION ALL SELECT line FROM remand.event"
 VERDICTS = ("gate.pass", "gate.reject", "gate.hold", "gate.error")
 DEAD = "3"
 
@@ -92,9 +92,7 @@ class Team:
 
     def lines(self) -> list[bytes]:
         """The log, as the database has it."""
-        with psycopg.connect(self.database) as connection:
-            rows = connection.execute(LINES).fetchall()
-        return [bytes(row[0]) for row in rows]
+        return stored_lines(self.database)
 
     def events(self, *names: str) -> list[dict[str, Any]]:
         """The events of these names."""
