@@ -1,1 +1,1 @@
-"""The resident process that owns a ledger, and the way to it."""
+"""The resident process that owns a ledger, and its client."""

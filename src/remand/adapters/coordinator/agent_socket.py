@@ -1,4 +1,4 @@
-"""Agent sockets: one for each run. One thread listens at all of them; worker threads and processes carry the calls out."""
+"""Agent sockets, one per run. One thread listens on all of them; worker threads and processes execute the calls."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ TOO_LONG: CallResult = (
 
 
 def read_call(stream: BinaryIO) -> tuple[str, list[str], list[str], bytes]:
-    """The call that was handed to this process: folder, settings, arguments, and what came along."""
+    """Reads the call that was passed to this process: folder, settings, arguments and attached input."""
     found = protocol.unpack(stream.read())
     if found is None:
         raise EnvironmentFault("This is run by a scheduler alone.")
@@ -48,19 +48,19 @@ def read_call(stream: BinaryIO) -> tuple[str, list[str], list[str], bytes]:
 
 
 class AgentConnection(FrameConnection):
-    """One connection to an agent socket: it asks, waits, is answered, and may ask again."""
+    """One connection to an agent socket; it may send several calls, one after another."""
 
     def __init__(self, agent_socket: AgentSocket, connection: socket.socket, now: float) -> None:
         super().__init__(connection)
         self.agent_socket = agent_socket
         self.is_waiting = False
-        """True while a call of its is under way."""
+        """True while one of its calls is queued or running."""
         self.is_gone = False
         self.since = now
-        """When it began to ask, or to be answered."""
+        """When the client began to send its call or to receive the answer."""
 
     def next_call(self, now: float) -> AgentCall | None:
-        """The next call, when it is here as a whole; raises ValueError or IndexError on what is none."""
+        """The next call once it is complete, otherwise None. Raises ValueError or IndexError if the data is not a call."""
         frame = self.next_frame()
         return (
             AgentCall(self.agent_socket.caller, now, *protocol.unpack_call_with_input(*frame))
@@ -77,7 +77,7 @@ class AgentConnection(FrameConnection):
 
 
 class AgentSocket:
-    """A run's socket, who is there, and what they wait for."""
+    """The socket of a run with its connections and calls."""
 
     def __init__(self, caller: AgentCaller, path: str, listener: socket.socket) -> None:
         self.caller = caller
@@ -85,18 +85,18 @@ class AgentSocket:
         self.listener = listener
         self.connections: set[AgentConnection] = set()
         self.waiting: dict[bool, deque[tuple[AgentConnection, AgentCall]]] = {False: deque(), True: deque()}
-        """Calls whose turn has not come, short and long ones."""
+        """Queued calls: short ones under False, long ones under True."""
         self.running: dict[bool, int] = {False: 0, True: 0}
-        """How many are being carried out, short and long ones."""
+        """The number of running calls, short and long."""
         self.measured_since = 0.0
-        """When the long call under way began; 0 when there is none."""
+        """When the running long call started; 0 if none is running."""
         self.measured_seconds = 0.0
-        """How long all long calls before it took."""
+        """The total duration of all finished long calls."""
         self.sorted = 0
-        """How many were just heard, and it is not known yet which they are."""
+        """The number of received calls not yet classified as short or long."""
         self.is_listening = False
         self.closes_at = 0.0
-        """When what is still under way is ended; 0 while the agent_socket is open."""
+        """When the calls still running are abandoned; 0 while the agent socket is open."""
 
     @property
     def is_busy(self) -> bool:
@@ -104,7 +104,7 @@ class AgentSocket:
 
     @property
     def buffered_bytes(self) -> int:
-        """How many bytes of calls that are not whole yet are kept for it."""
+        """The number of buffered bytes of incomplete calls."""
         return sum(len(client.incoming) for client in self.connections)
 
 
@@ -112,10 +112,10 @@ ENDED: CallResult = (3, b"", b"remand: this was ended, as the run it belongs to 
 
 
 class CommandProcesses:
-    """Processes of our own by the run they belong to. Nothing of an agent's chooses what is run, where, or with what.
+    """Runs calls in child processes, grouped by run. An agent cannot choose the program, its folder or its environment.
 
-    A call is handed over on standard input: the system takes no argument of more than 128 KiB. The folder is not
-    where modules are looked for.
+    A call is passed on standard input because Linux limits a single argument to 128 KiB. `-P` keeps the working folder
+    out of the module search path.
     """
 
     def __init__(self, module: str, folder: str, environment: Mapping[str, str]) -> None:
@@ -127,7 +127,7 @@ class CommandProcesses:
         self._lock = threading.Lock()
 
     def run(self, run_id: str, frame: bytes, seconds: float) -> CallResult:
-        """Runs a call to its end; one that takes longer is ended."""
+        """Runs a call to completion and kills it after `seconds`."""
         with self._lock:
             if run_id in self._ended:
                 return ENDED
@@ -154,7 +154,7 @@ class CommandProcesses:
         return (process.returncode, output, errors) if process.returncode >= 0 else ENDED
 
     def end(self, run_id: str) -> None:
-        """Ends what still goes on for a run, and lets nothing begin any more."""
+        """Kills all processes of a run and refuses new ones."""
         with self._lock:
             self._ended.add(run_id)
             for process in self._processes.pop(run_id, set()):
@@ -167,26 +167,26 @@ def _kill(process: subprocess.Popen[bytes]) -> None:
 
 
 MAX_PATH = 100
-"""The system takes no longer path of a socket than 107 bytes."""
+"""Socket paths are limited to 107 bytes by the system."""
 MAX_CONNECTIONS = 12
-"""Who is at one agent_socket at a time; further ones wait outside until one leaves."""
+"""The most connections per agent socket; further clients wait in the backlog until one disconnects."""
 MAX_BUFFERED = 16 << 20
-"""How many bytes of unfinished calls one agent_socket keeps."""
+"""The most bytes of incomplete calls that one agent socket buffers."""
 BACKLOG = 64
 AT_ONCE = {False: 4, True: 1}
-"""How many calls through one agent_socket are carried out at a time, short and long ones."""
+"""The number of calls that one agent socket runs at once, short and long."""
 SHORT_WORKERS = 8
 LONG_WORKERS = 256
 PATIENCE = 15.0
-"""How long a client may take to say what it wants, and to hear the answer."""
+"""The seconds a client may take to send a call, and to receive the answer."""
 GRACE = 120.0
-"""How long calls under way may go on after their agent_socket was closed."""
+"""The seconds that running calls may continue after their agent socket was closed."""
 LOOK_SECONDS = 0.25
 FAILED = "remand: the scheduler could not do this: {}: {}\n"
 
 
 class AgentSocketListener:
-    """The agent sockets of a scheduler. No socket sees the calls of another, or keeps another waiting."""
+    """The agent sockets of a scheduler. No socket sees another's calls or delays them."""
 
     def __init__(
         self, folder: str, answering: CallHandler, *, patience: float = PATIENCE, grace: float = GRACE
@@ -229,7 +229,7 @@ class AgentSocketListener:
         return path
 
     def close(self, run_id: str) -> None:
-        """Ends it. Calls that are under way are finished, should it not take them too long."""
+        """Closes the socket of a run. Calls in progress may finish within the grace period."""
         agent_socket = self._by_run.pop(run_id, None)
         if agent_socket is not None:
             with suppress(OSError):
@@ -240,12 +240,12 @@ class AgentSocketListener:
         agent_socket = self._by_run.get(run_id)
         if agent_socket is None:
             return 0.0
-        # Read before the sum: a call that ends in between may count twice, once; it is never missed.
+        # Read before the sum: a call that ends in between is counted twice this once, but never missed.
         since = agent_socket.measured_since
         return agent_socket.measured_seconds + (time.monotonic() - since if since else 0.0)
 
     def end(self, seconds: float = 10.0) -> None:
-        """Closes every agent socket, and ends what is under way when it takes longer than that."""
+        """Closes every agent socket, and kills calls that are still running after `seconds`."""
         for run_id in list(self._by_run):
             self.close(run_id)
         self._is_ending = True
@@ -258,7 +258,7 @@ class AgentSocketListener:
             workers.shutdown(wait=False, cancel_futures=True)
 
     def _run_in_loop(self, job: Callable[[], None]) -> None:
-        """Has the loop do something: it alone touches sockets."""
+        """Schedules a job in the loop's thread, the only one that touches sockets."""
         self._jobs.append(job)
         with suppress(BlockingIOError, OSError):
             self._wakeup[1].send(b"x")
@@ -308,7 +308,7 @@ class AgentSocketListener:
         agent_socket.is_listening = is_wanted
 
     def _accept(self, agent_socket: AgentSocket) -> None:
-        """Accepts connections up to the limit; beyond it, or without descriptors, the others wait."""
+        """Accepts connections up to the limit. Above it, or when out of descriptors, clients wait in the backlog."""
         while len(agent_socket.connections) < MAX_CONNECTIONS:
             try:
                 connection = accept(agent_socket.listener)
@@ -330,7 +330,7 @@ class AgentSocketListener:
             self._read_call(client)
 
     def _read_call(self, client: AgentConnection) -> None:
-        """Takes the client's call when it is complete. What is no call is not answered."""
+        """Reads the client's next call if it is complete. Disconnects a client that sends an invalid call."""
         try:
             call = client.next_call(time.monotonic())
         except (ValueError, IndexError):
@@ -347,7 +347,7 @@ class AgentSocketListener:
         )
 
     def _queue_call(self, client: AgentConnection, call: AgentCall, done: Future[bool]) -> None:
-        """Puts a call with the short or the long ones. The loop itself does not look into calls."""
+        """Queues a call as short or long. The loop does not parse calls itself."""
         client.agent_socket.sorted -= 1
         if client.is_gone:
             return
@@ -356,7 +356,7 @@ class AgentSocketListener:
         self._start_next_calls(client.agent_socket, is_long)
 
     def _start_next_calls(self, agent_socket: AgentSocket, is_long: bool) -> None:
-        """Runs the next calls, as many as the socket may run at a time."""
+        """Starts queued calls, as many as the socket may run at once."""
         while agent_socket.waiting[is_long] and agent_socket.running[is_long] < AT_ONCE[is_long]:
             client, call = agent_socket.waiting[is_long].popleft()
             agent_socket.running[is_long] += 1
@@ -366,7 +366,7 @@ class AgentSocketListener:
             future.add_done_callback(partial(self._report_answer, client, is_long))
 
     def _report_answer(self, client: AgentConnection, is_long: bool, done: Future[CallResult]) -> None:
-        """Called by the thread that has run the call."""
+        """Called by the worker thread that has run the call."""
         self._run_in_loop(partial(self._send_answer, client, is_long, done))
 
     def _send_answer(self, client: AgentConnection, is_long: bool, done: Future[CallResult]) -> None:
@@ -408,7 +408,7 @@ class AgentSocketListener:
             self._set_listening(client.agent_socket)
 
     def _close_socket(self, agent_socket: AgentSocket) -> None:
-        """Closes an agent socket to whoever is not waiting for an answer."""
+        """Closes an agent socket and disconnects every client that is not waiting for an answer."""
         agent_socket.closes_at = time.monotonic() + self._grace
         self._set_listening(agent_socket, is_wanted=False)
         agent_socket.listener.close()
@@ -417,7 +417,7 @@ class AgentSocketListener:
         self._check_socket(agent_socket)
 
     def _check_socket(self, agent_socket: AgentSocket) -> None:
-        """Disconnects who takes too long, lets others in again, and gives up a closed socket."""
+        """Disconnects slow clients, resumes accepting, and removes a closed socket once it is idle or its time is up."""
         now = time.monotonic()
         for client in [one for one in agent_socket.connections if not one.is_waiting]:
             if now - client.since > self._patience:
@@ -441,20 +441,20 @@ class AgentSocketListener:
 
 
 def _file_name(run_id: str, folder: str) -> str:
-    """A run's id where it can name a file, else something as good."""
+    """A run's id if it can be a file name, otherwise a name derived from it."""
     is_plain = run_id.isascii() and run_id.replace("-", "").isalnum()
     fits = len(os.fsencode(folder)) + len(run_id) + 6 <= MAX_PATH
     return f"{run_id if is_plain and fits else sha256(run_id.encode()).hexdigest()[:16]}.sock"
 
 
 MAX_DESCRIPTORS = 4096
-"""What a scheduler with 200 agent sockets may have open, should all of them be flooded with connections."""
+"""The descriptors that a scheduler with 200 agent sockets needs if all of them are flooded with connections."""
 
 
 def prepare_socket_folder(folder: str) -> None:
-    """Makes the folder, and removes the sockets of schedulers that are gone; while another one lives, its sockets stay."""
+    """Creates the folder and removes stale sockets, unless another scheduler that uses the folder is running."""
     os.makedirs(folder, mode=0o700, exist_ok=True)
-    # The lock is held, and its descriptor open, for as long as this process lives.
+    # The lock, and its descriptor, are held for the lifetime of this process.
     if acquire_lock(os.path.join(folder, "lock")) < 0:
         return
     for name in os.listdir(folder):
@@ -464,7 +464,7 @@ def prepare_socket_folder(folder: str) -> None:
 
 
 def open_agent_sockets(folder: str, handler: CallHandler) -> AgentSocketListener:
-    """Sockets in a folder that nobody but the schedulers of one ledger uses."""
+    """Opens agent sockets in a folder that only the schedulers of one ledger use."""
     prepare_socket_folder(folder)
     allow_descriptors()
     return AgentSocketListener(folder, handler)

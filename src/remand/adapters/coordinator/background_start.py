@@ -1,4 +1,4 @@
-"""Starts a coordinator behind a command: what is looked at before, and how the process is cut loose from the command's."""
+"""Starts a coordinator from a command: the checks before it, and the new process's detachment from the command's."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ from remand.domain.access.coordinator_start import (
 )
 
 MODULE = "remand.interfaces.cli.entry"
-"""Our own command line. It is started by its name: nothing here may know it otherwise."""
+"""The module of our command line, by name because adapters must not import it."""
 PROCESS_NAME = b"remand-serve"
 RETRY_SECONDS = 60.0
-"""How long a start that failed keeps the next commands from trying again."""
+"""The seconds after a failed start during which other commands do not try again."""
 LOG_BYTES = 4096
 END_SECONDS = 10.0
 
@@ -37,7 +37,7 @@ _KEPT = frozenset(
         *("DBUS_SESSION_BUS_ADDRESS", "DISPLAY", "WAYLAND_DISPLAY"),
     )
 )
-"""What a fresh environment has of this one, with what begins as below: where things are, and how to write them."""
+"""The variables that a fresh environment keeps: locations, locale and the desktop session."""
 _KEPT_PREFIXES = ("LC_", "XDG_")
 _INITS = frozenset(
     (
@@ -66,7 +66,7 @@ _WHOLE_ID_RANGE = b"0 0 4294967295"
 def collect_facts(
     environment: Mapping[str, str], ledger_folder: str, *, setting: str = "auto", actor: str = ""
 ) -> StartFacts:
-    """What decides whether this process may start a coordinator of a ledger; the rest is not looked up where an agent calls."""
+    """The facts that decide whether this process may start a coordinator; for agents, most are not collected."""
     agent = next((name for name in AGENT_VARIABLES if environment.get(name)), find_agent_socket(environment))
     variable = environment.get(VARIABLE, "").strip().lower()
     facts = StartFacts(setting=setting, variable=variable, agent=agent, actor=actor)
@@ -94,12 +94,12 @@ def _is_own(folder: str) -> bool:
 
 
 def _is_limited(kind: int) -> bool:
-    """True when even the hard limit is one, which no child can raise."""
+    """True if the hard limit is finite, which a child process cannot raise."""
     return resource.getrlimit(kind)[1] != resource.RLIM_INFINITY
 
 
 def _foreign_namespace() -> str:
-    """The kind of a namespace that is not the one of process 1, or a user namespace where nobody may look at that one."""
+    """The kind of namespace that differs from that of process 1; "user" if that cannot be read and user ids are mapped."""
     if not sys.platform.startswith("linux"):
         return ""
     for kind in ("user", "mnt", "pid", "net"):
@@ -113,7 +113,7 @@ def _foreign_namespace() -> str:
 
 
 def _unknown_init() -> str:
-    """What process 1 is called, unless it is an init; empty, too, where it may not be looked at."""
+    """The name of process 1 if it is not a known init; empty if it is, or if the name cannot be read."""
     if not sys.platform.startswith("linux"):
         return ""
     name = read_start("/proc/1/comm", 64).decode("utf-8", "replace").strip()
@@ -121,7 +121,7 @@ def _unknown_init() -> str:
 
 
 def find_network_file_system(folder: str, mounts: bytes) -> str:
-    """The kind of file system of a folder, if it is one that several machines may use, from what Linux lists as mounted."""
+    """The type of a folder's file system if several machines may share it, given Linux's `mountinfo`; otherwise empty."""
     path, mounted, kind = os.path.realpath(folder), "", ""
     for line in mounts.decode("utf-8", "surrogateescape").splitlines():
         before, _, after = line.partition(" - ")
@@ -132,23 +132,23 @@ def find_network_file_system(folder: str, mounts: bytes) -> str:
 
 
 def fresh_environment(environment: Mapping[str, str]) -> dict[str, str]:
-    """What a coordinator is started with: no secret, nothing about who called, nothing that changes what Python loads."""
+    """The environment for a coordinator: no secrets, nothing about the caller, and nothing that affects what Python loads."""
     return {
         name: value for name, value in environment.items() if name in _KEPT or name.startswith(_KEPT_PREFIXES)
     }
 
 
 def last_failure(log: str) -> str:
-    """The last line in the log of a coordinator that was started behind a command; empty when all was well."""
+    """The last line in the log of a coordinator that a command started; empty if there was no failure."""
     lines = read_start(log, LOG_BYTES).decode("utf-8", "replace").splitlines()
     return next((line.strip() for line in reversed(lines) if line.strip()), "")
 
 
 def start_in_background(socket: str, log: str, root: str, environment: Mapping[str, str]) -> bool:
-    """Starts a coordinator that nobody waits for; False when one runs or starts, or a start has just failed.
+    """Starts a coordinator in the background; False if one is running or starting, or a start has just failed.
 
-    Its lock is taken here and handed to the process, whose end lets go of it: of many commands at once one starts it. Raises
-    OSError when no process can be started.
+    A start lock is taken here and inherited by the new process, so that of many commands at once only one starts it; it
+    is released when that process ends. Raises OSError if no process can be started.
     """
     import subprocess  # most commands start none
 
@@ -186,16 +186,16 @@ def _has_just_failed(path: str) -> bool:
 
 
 def start_if_missing(socket: str, log: str, root: str, facts: StartFacts) -> None:
-    """Starts a coordinator where one may be started and none runs. Whatever keeps it from that keeps nobody from an answer."""
+    """Starts a coordinator if one may be started and none is running. Failures never affect the command."""
     if not start_obstacle(facts):
         with suppress(OSError):
             start_in_background(socket, log, root, os.environ)
 
 
 def stop_coordinator(socket: str) -> tuple[bool, int]:
-    """Ends the coordinator at a socket: whether there was one, and its process, 0 when it did not say so.
+    """Stops the coordinator at a socket and returns whether there was one, and its process id, 0 if unknown.
 
-    Raises `EnvironmentFault` when it goes on.
+    Raises `EnvironmentFault` if it does not stop.
     """
     lock = f"{socket}.lock"
     if not os.path.exists(lock) or not _is_locked(lock):
@@ -206,7 +206,7 @@ def stop_coordinator(socket: str) -> tuple[bool, int]:
         if time.monotonic() > until:
             now = remote_ledger.ask_status(socket)
             if pid and now is not None and now.pid != pid:
-                break  # another has taken its place
+                break  # another one has taken over the socket
             name = f" (pid {pid})" if pid else ""
             raise EnvironmentFault(
                 f"The coordinator{name} was asked to end and is still at work after {END_SECONDS:.0f} s."
@@ -216,7 +216,7 @@ def stop_coordinator(socket: str) -> tuple[bool, int]:
 
 
 def _is_locked(path: str) -> bool:
-    """True when somebody holds a lock. It is held here for a moment, which a coordinator that starts waits for."""
+    """True if another process holds the lock. The check takes the lock briefly, for which a starting coordinator waits."""
     handle = acquire_lock(path)
     if handle >= 0:
         os.close(handle)
@@ -224,9 +224,9 @@ def _is_locked(path: str) -> bool:
 
 
 def detach() -> None:
-    """Cuts this process loose from whoever started it: called first of all in a coordinator that stays behind.
+    """Detaches this process from its parent; called first in a coordinator that runs in the background.
 
-    It leads no session, so that no terminal becomes its own, and has no limit that its parent had only set for itself.
+    It is no session leader, so that it never acquires a controlling terminal; soft limits set for its parent are lifted.
     """
     if os.fork():
         os._exit(0)

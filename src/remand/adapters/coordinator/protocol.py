@@ -8,18 +8,18 @@ from time import sleep
 HEADER = 4
 MAX_FRAME = 8 << 20
 MAX_CALL = MAX_FRAME - 4096
-"""How many bytes a forwarded call may have, with all that comes along."""
+"""The most bytes of a forwarded call, including its attached input."""
 MAX_TEXTS = 4096
-"""How many texts a call may have: taking millions of them apart would keep everyone else waiting."""
+"""The most strings in a call: parsing millions of them would delay all other clients."""
 ASKS = b"A"
 CALL = b"C"
 CALL_WITH_INPUT = b"G"
-"""A call that brings along what it would have read from files or standard input. Only agent sockets take these."""
+"""A call with the contents of the files or standard input it would have read. Only agent sockets accept these."""
 ANSWER = b"R"
 STATUS = b"S"
-"""Asks who answers here: a JSON object of `CoordinatorStatus` comes back."""
+"""Asks for the coordinator's status; the answer is `CoordinatorStatus` as a JSON object."""
 STOP = b"Q"
-"""The same, and the coordinator ends when it has answered everyone."""
+"""Asks for the status too, and then stops the coordinator once it has answered all clients."""
 
 
 def pack(kind: bytes, payload: bytes) -> bytes:
@@ -27,7 +27,7 @@ def pack(kind: bytes, payload: bytes) -> bytes:
 
 
 def unpack(buffer: bytes | bytearray) -> tuple[bytes, bytes, int] | None:
-    """The first frame in a buffer: kind, payload and the bytes it took; None when it is not whole yet."""
+    """The first frame in a buffer: kind, payload and the number of bytes used; None if it is incomplete."""
     if len(buffer) < HEADER:
         return None
     length = int.from_bytes(buffer[:HEADER], "big")
@@ -40,7 +40,7 @@ def unpack(buffer: bytes | bytearray) -> tuple[bytes, bytes, int] | None:
 
 
 def pack_call(folder: str, settings: list[str], arguments: list[str], given: bytes = b"") -> bytes:
-    """A call of the command line, forwarded as it is."""
+    """Encodes a call of the command line for forwarding."""
     texts = [folder, *settings, *arguments]
     head = bytes([len(settings)])
     call = head + b"\0".join(text.encode("utf-8", "surrogateescape") for text in texts)
@@ -59,7 +59,7 @@ def unpack_call(payload: bytes) -> tuple[str, list[str], list[str]]:
 
 
 def unpack_call_with_input(kind: bytes, payload: bytes) -> tuple[str, list[str], list[str], bytes]:
-    """The folder, settings and arguments of a call of either kind, and what came along with it."""
+    """The folder, settings and arguments of a call of either kind, and its attached input."""
     if kind == CALL:
         return (*unpack_call(payload), b"")
     end = HEADER + int.from_bytes(payload[:HEADER], "big")
@@ -69,7 +69,7 @@ def unpack_call_with_input(kind: bytes, payload: bytes) -> tuple[str, list[str],
 
 
 def pack_result(code: int, output: bytes, errors: bytes) -> bytes:
-    """What a forwarded call led to."""
+    """Encodes the result of a forwarded call."""
     return pack(ANSWER, bytes([code]) + len(output).to_bytes(HEADER, "big") + output + errors)
 
 
@@ -82,15 +82,15 @@ def unpack_result(payload: bytes) -> tuple[int, bytes, bytes]:
 
 PATIENCE = 60.0
 ROOM_SECONDS = 0.05
-"""How long to wait before another try where too many wait to be let in."""
+"""The seconds between attempts to connect while the backlog is full."""
 
 
 class CoordinatorUnavailable(Exception):  # noqa: N818 - it is the coordinator that is lost
-    """The coordinator is not there, or went away before it answered."""
+    """The coordinator is not running, or went away before it answered."""
 
 
 class Connection:
-    """One conversation with a coordinator."""
+    """A connection to a coordinator."""
 
     def __init__(self, path: str, patience: float = 0.0) -> None:
         self._patience = patience or PATIENCE
@@ -103,7 +103,7 @@ class Connection:
             raise CoordinatorUnavailable(str(error)) from None
 
     def _connect(self, path: str) -> None:
-        """Connects; where too many wait already, as soon as there is room."""
+        """Connects; retries while the backlog is full."""
         for _ in range(int(self._patience / ROOM_SECONDS)):
             try:
                 return self._socket.connect(path)
@@ -142,9 +142,9 @@ def forward_call(
     given: bytes = b"",
     patience: float = 0.0,
 ) -> tuple[int, bytes, bytes]:
-    """Has a coordinator, or an agent socket, run a call of the command line: the one way there, for command line and hook.
+    """Forwards a command line to a coordinator or an agent socket; command line and hook both use it.
 
-    Returns exit code, output and errors; raises CoordinatorUnavailable when it cannot.
+    Returns exit code, output and errors; raises CoordinatorUnavailable if there is no answer.
     """
     connection = Connection(path, patience)
     try:

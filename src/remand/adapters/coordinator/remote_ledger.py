@@ -1,4 +1,4 @@
-"""The ledger over the coordinator's socket: how requests, answers and status are encoded, and a client that asks for them."""
+"""The ledger over the coordinator's socket: how requests, answers and status are encoded, and the client."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ STATUS_SECONDS = 10.0
 
 
 class WireAnswer(Record, kw_only=True):
-    """An answer: the events and the task, a refusal, or a fault of the environment."""
+    """An answer: the events and the task, a refusal, or an environment fault."""
 
     events: tuple[msgspec.Raw, ...] = ()
     task: Task | None = None
@@ -39,7 +39,7 @@ def encode_answers(answers: list[Answer | EnvironmentFault]) -> bytes:
 
 
 def _encode_answer(answer: Answer | EnvironmentFault) -> Acceptance | WireAnswer:
-    """What is written for an answer. An acceptance is written as it is: it has the fields that are read."""
+    """Encodes an answer. An accepted one is encoded as it is, since it has the fields that the client reads."""
     match answer:
         case Acceptance():
             return answer
@@ -50,7 +50,7 @@ def _encode_answer(answer: Answer | EnvironmentFault) -> Acceptance | WireAnswer
 
 
 def decode_answers(payload: bytes) -> list[Answer]:
-    """Answers as the ledger gave them; a fault is raised."""
+    """Decodes the ledger's answers; raises a fault if one was sent."""
     return [_decode_answer(wire) for wire in _decode_answers(payload)]
 
 
@@ -65,7 +65,7 @@ def _decode_answer(wire: WireAnswer) -> Answer:
 
 
 class RemoteLedger:
-    """Asks a running coordinator; raises `Lost` when it goes away."""
+    """Sends requests to a running coordinator; raises `Lost` if it goes away."""
 
     def __init__(self, path: str) -> None:
         self._connection = Connection(path)
@@ -82,20 +82,20 @@ class RemoteLedger:
 
 
 class CoordinatorStatus(Record, kw_only=True):
-    """Who answers at a socket."""
+    """The status of the coordinator at a socket."""
 
     pid: int
     version: str
     since: str
     ends_when_idle: bool
-    """True when it was started behind a command: nobody ends it, so it ends by itself."""
+    """True if a command started it: since nobody stops it, it ends when idle."""
 
 
 encode_status = _encode
 
 
 def ask_status(path: str, *, stops: bool = False) -> CoordinatorStatus | None:
-    """Who answers at a socket, which ends on request; None when nobody does, or a version that cannot say."""
+    """The status of the coordinator at a socket, which `stops` also stops; None if none answers, or it is too old to do so."""
     try:
         with closing(Connection(path, STATUS_SECONDS)) as connection:
             answer = connection.exchange(protocol.pack(protocol.STOP if stops else protocol.STATUS, b""))
@@ -105,7 +105,7 @@ def ask_status(path: str, *, stops: bool = False) -> CoordinatorStatus | None:
 
 
 def ask_coordinator(path: str, request: Request) -> Answer | None:
-    """The answer of the coordinator that listens at a socket; None when there is none, or it goes away."""
+    """The answer of the coordinator at a socket; None if there is none or it goes away."""
     try:
         with closing(RemoteLedger(path)) as remote:
             return remote.ask(request)

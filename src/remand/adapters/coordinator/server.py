@@ -30,7 +30,7 @@ from remand.ledger.problems import BadLine
 
 
 class FrameConnection:
-    """One connection, with what was read of it and what is still to be sent."""
+    """One connection with its input and output buffers."""
 
     def __init__(self, connection: socket.socket) -> None:
         self.connection = connection
@@ -38,7 +38,7 @@ class FrameConnection:
         self.outgoing = bytearray()
 
     def receive(self) -> bool:
-        """Reads what is there; False when the other side is gone."""
+        """Reads the available data; False if the client has disconnected."""
         try:
             part = self.connection.recv(1 << 18)
         except BlockingIOError:
@@ -49,7 +49,7 @@ class FrameConnection:
         return bool(part)
 
     def next_frame(self) -> tuple[bytes, bytes] | None:
-        """Kind and payload of the next frame, when it is here as a whole. Raises ValueError on what is none."""
+        """Kind and payload of the next frame once it is complete, otherwise None. Raises ValueError if the data is no frame."""
         found = protocol.unpack(self.incoming)
         if found is None:
             return None
@@ -58,7 +58,7 @@ class FrameConnection:
         return kind, payload
 
     def send(self) -> bool:
-        """Sends what can be sent now; True when something is left. Raises OSError when nobody is there."""
+        """Sends what can be sent without blocking; True if something is left. Raises OSError if the client is gone."""
         with suppress(BlockingIOError):
             while self.outgoing:
                 del self.outgoing[: self.connection.send(self.outgoing)]
@@ -66,7 +66,7 @@ class FrameConnection:
 
 
 def listen(path: str, backlog: int) -> socket.socket:
-    """A socket for this user alone, in place of one that was left there. Raises OSError."""
+    """Opens a socket that only this user can access, replacing a stale one. Raises OSError."""
     with suppress(FileNotFoundError):
         os.unlink(path)
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -82,7 +82,7 @@ def listen(path: str, backlog: int) -> socket.socket:
 
 
 def accept(listener: socket.socket) -> socket.socket | None:
-    """The next connection of this very user, or root; None for one of somebody else. Raises OSError when there is none."""
+    """The next connection if it comes from this user or root; None if from another user. Raises OSError if there is none."""
     connection, _ = listener.accept()
     if not _is_same_user(connection):
         connection.close()
@@ -103,12 +103,12 @@ HOUSEKEEPING_SECONDS = 5.0
 BACKLOG = 1024
 
 IDLE_SECONDS = 0.02
-"""How long nobody must have asked for anything before the files for people are made."""
+"""The idle seconds after which generated files are updated."""
 MAX_OUTDATED_SECONDS = 2.0
-"""How long these wait at most, however many ask."""
+"""The most seconds that generated files stay outdated under constant load."""
 
 CommandLineCall = Callable[[str, list[str], list[str]], tuple[int, bytes, bytes]]
-"""Runs a forwarded call of the command line: folder, settings, arguments to exit code, output, errors."""
+"""Runs a forwarded command line: folder, settings and arguments in; exit code, output and errors out."""
 
 
 Result = TypeVar("Result")
@@ -116,7 +116,7 @@ Askers = list[tuple[FrameConnection, list[Request]]]
 
 
 class DecidedGroup:
-    """Requests that were answered as one group, and what came of the sync that the answers wait for."""
+    """Requests that were decided as one group, and the error of the sync that their answers wait for, if any."""
 
     def __init__(self, askers: Askers, decided: UnsyncedAnswers) -> None:
         self.askers = askers
@@ -125,7 +125,7 @@ class DecidedGroup:
 
 
 class GroupSync:
-    """Syncs groups in a thread of its own, so that the next one is decided meanwhile. One sync covers all that wait."""
+    """Syncs groups in its own thread while the next group is decided. One sync covers all groups that wait."""
 
     def __init__(self, ledger: Ledger, wake: Callable[[], None]) -> None:
         self._ledger = ledger
@@ -133,11 +133,11 @@ class GroupSync:
         self._waiting: SimpleQueue[DecidedGroup] = SimpleQueue()
         self._finished: SimpleQueue[DecidedGroup] = SimpleQueue()
         self.count = 0
-        """How many groups were added and not taken back."""
+        """The number of groups added but not yet returned by `finished_groups`."""
         self._thread: threading.Thread | None = None
 
     def add(self, group: DecidedGroup) -> None:
-        """Has a group synced; `wake` is called when it is."""
+        """Queues a group for syncing; `wake` is called when it is done."""
         if self._thread is None:
             self._thread = threading.Thread(target=self._run, daemon=True)
             self._thread.start()
@@ -145,7 +145,7 @@ class GroupSync:
         self._waiting.put(group)
 
     def finished_groups(self, *, waits: bool = False) -> Iterator[DecidedGroup]:
-        """The groups that are on disk since, in their order; on request all that were added."""
+        """The groups that have been synced, in order; with `waits`, waits for all that were added."""
         while self.count and (waits or not self._finished.empty()):
             yield self._finished.get()
             self.count -= 1
@@ -162,7 +162,7 @@ class GroupSync:
 
 
 def sync_groups(ledger: Ledger, groups: Sequence[DecidedGroup]) -> None:
-    """Syncs what groups have written, each event file once; says in each group what went wrong."""
+    """Syncs what the groups have written, each event file once; on failure sets the fault of every group."""
     heads = {group.decided.head.segment: group.decided.head for group in groups if group.decided.head}
     for head in heads.values():
         error = _attempt(partial(ledger.sync, head))
@@ -173,7 +173,7 @@ def sync_groups(ledger: Ledger, groups: Sequence[DecidedGroup]) -> None:
 
 
 def _attempt(action: Callable[[], Result]) -> Result | Exception:
-    """What an action returns or raises: whatever goes wrong for some clients must not end the others' coordinator."""
+    """The result or the exception of an action: an error of some clients' requests must not stop the coordinator for all."""
     try:
         return action()
     except Exception as error:  # noqa: BLE001 - without it, a slip ends the loop or the thread that all clients wait for
@@ -181,13 +181,13 @@ def _attempt(action: Callable[[], Result]) -> Result | Exception:
 
 
 def _as_fault(error: Exception) -> EnvironmentFault:
-    """What a client is told of an error."""
+    """The fault that a client receives for an exception."""
     is_known = isinstance(error, EnvironmentFault | BadLine | OSError)
     return EnvironmentFault(str(error) if is_known else f"{type(error).__name__}: {error}")
 
 
 class Coordinator:
-    """Owns the socket of a ledger. Killed at any moment it leaves nothing that the next writer does not repair."""
+    """Owns the socket of a ledger. If it is killed at any moment, the next writer repairs what it left behind."""
 
     def __init__(
         self,
@@ -199,7 +199,7 @@ class Coordinator:
         *,
         max_idle_seconds: float = 0.0,
     ) -> None:
-        """Given a time, it ends when nobody has called for that long, and when another version is installed."""
+        """With `max_idle_seconds`, it ends after that time without calls, and when another version is installed."""
         self._ledger = ledger
         self._call = call
         self._consult = consult
@@ -224,7 +224,7 @@ class Coordinator:
         )
         self._installation = _installation_mark()
         self._outdated_since = 0.0
-        """Since when files for people are out of date; 0 when none is."""
+        """Since when generated files have been outdated; 0 if they are up to date."""
 
     def stop(self) -> None:
         """Asks the loop to end; may be called from a signal handler or another thread."""
@@ -252,9 +252,9 @@ class Coordinator:
             self._close()
 
     def _is_over(self) -> bool:
-        """Ends one that stays behind commands when it is not wanted any more, and says so.
+        """True once it should end: a background coordinator that is idle for too long or whose installation has changed.
 
-        What another version has installed must not be loaded into this process, which has loaded only parts so far.
+        This process has loaded only some of its modules, and must not load the others from another version.
         """
         if self._max_idle_seconds:
             is_idle = time.monotonic() - self._last_call >= self._max_idle_seconds
@@ -262,28 +262,28 @@ class Coordinator:
         return self._stopping
 
     def _update_files(self, *, is_idle: bool) -> None:
-        """Makes the files for people when nobody waits for an answer, or when they are out of date for long."""
+        """Updates generated files when no client is waiting, or when they have been outdated for too long."""
         since, now = self._outdated_since, time.monotonic()
         if since and not self._sync.count and (is_idle or now - since > MAX_OUTDATED_SECONDS):
             self._outdated_since = 0.0
-            # Should that fail, they stay out of date until the next change.
+            # If this fails, they stay outdated until the next change.
             if isinstance(_attempt(self._ledger.update_files), LedgerReplaced):
                 self._stopping = True
 
     def _apply_due(self) -> None:
-        """Applies what is due, although nobody sends a request."""
+        """Applies what is due even if no client sends a request."""
         try:
             self._ledger.ask_all([])
             self._look_after()
         except LedgerReplaced:
             self._stopping = True
         except (EnvironmentFault, BadLine, OSError):
-            # Whoever comes next says what is wrong. The ledger may be gone for good, and one that was started behind a
-            # command nobody would end.
+            # The next client gets the error. The ledger may be gone for good, and a coordinator that a command started
+            # would never be stopped.
             self._stopping |= bool(self._max_idle_seconds)
 
     def _serve_ready(self, ready: list[tuple[selectors.SelectorKey, int]]) -> None:
-        """One turn: accept, read, answer all asks that are there as one group, send."""
+        """One iteration: accept, read, decide all pending requests as one group, send."""
         waiting: Askers = []
         for key, mask in ready:
             if key.data is None:
@@ -346,13 +346,13 @@ class Coordinator:
             raise ValueError(f"kind {kind!r}")
 
     def _answer(self, waiting: Askers) -> None:
-        """Decides every client's asks as one group; should it fail, each client's are tried on their own.
+        """Decides all clients' requests as one group; if that fails, each client's requests on their own.
 
-        Who asks alone is answered at once. With others waiting, the group is synced in the background and they come next.
+        A single client is answered at once. If others are waiting, the group is synced in the background and they come next.
         """
         decided = _attempt(lambda: self._ledger.decide_all([ask for _, asks in waiting for ask in asks]))
         if isinstance(decided, LedgerReplaced):
-            # Its clients open the new ledger themselves.
+            # Its clients reopen the new ledger themselves.
             self._stopping = True
             return
         if isinstance(decided, Exception):
@@ -386,7 +386,7 @@ class Coordinator:
             self._consult_about_rejections(answers)
 
     def _consult_about_rejections(self, answers: Sequence[Answer | EnvironmentFault]) -> None:
-        """Has the user's commands asked about the rejections that were just filed."""
+        """Starts the user's consultation commands for the rejections that were just recorded."""
         for answer in answers:
             filed = answer.task.rejections.last_rejection if isinstance(answer, Acceptance) else None
             if filed is not None and isinstance(answer, Acceptance):
@@ -426,10 +426,10 @@ class Coordinator:
 
 
 def _listen_alone(path: str, *, takes_over: bool) -> tuple[socket.socket, int]:
-    """The socket, and the lock that keeps a second coordinator of the same ledger away.
+    """The listening socket, and the lock that excludes a second coordinator of the same ledger.
 
-    Commands hold the lock for a moment to see whether it is free. One that the user starts, with an environment of the
-    user's own, ends one that was started behind a command.
+    Commands take the lock briefly to check whether it is free. A coordinator that the user starts, with the user's own
+    environment, replaces one that a command started.
     """
     until = time.monotonic() + LOOK_SECONDS
     while (lock := acquire_lock(f"{path}.lock")) < 0:
@@ -444,7 +444,7 @@ def _listen_alone(path: str, *, takes_over: bool) -> tuple[socket.socket, int]:
 
 
 def _installation_mark() -> tuple[int, int, int] | None:
-    """Changes when Remand is installed anew; None while it is not there."""
+    """A value that changes when Remand is reinstalled; None while the installation is missing."""
     try:
         status = os.stat(startup.__file__)
     except OSError:
@@ -455,11 +455,11 @@ def _installation_mark() -> tuple[int, int, int] | None:
 START_SECONDS = 60.0
 END_SECONDS = 10.0
 LOOK_SECONDS = 0.1
-"""How long a lock may be held by those who only look whether it is free."""
+"""How long processes may hold the lock just to check whether it is free."""
 
 
 def is_listening(path: str) -> bool:
-    """True when somebody listens at a socket, and it is not only left over."""
+    """True if a process listens on the socket; False if it is stale."""
     try:
         Connection(path).close()
     except CoordinatorUnavailable:
@@ -468,13 +468,13 @@ def is_listening(path: str) -> bool:
 
 
 def _has_lasting_coordinator(path: str) -> bool:
-    """True when one listens, busy or not, that was not started behind a command."""
+    """True if a coordinator listens, busy or not, that no command started."""
     found = remote_ledger.ask_status(path)
     return is_listening(path) if found is None else not found.ends_when_idle
 
 
 class CoordinatorProcess:
-    """The process, as long as it is wanted. Killed with -9, a scheduler closes its end all the same."""
+    """A coordinator as a child process. Its standard input closes when the scheduler dies, even by SIGKILL, and it ends."""
 
     def __init__(self, module: str, folder: str, environment: Mapping[str, str]) -> None:
         self._process = subprocess.Popen(
@@ -491,7 +491,7 @@ class CoordinatorProcess:
         return self._process.poll() is None
 
     def wait_for(self, path: str) -> bool:
-        """Waits for its socket; False when it ended first, or takes too long."""
+        """Waits for its socket; False if the process ends first or takes too long."""
         until = time.monotonic() + START_SECONDS
         while not _has_lasting_coordinator(path):
             if not self.is_alive or time.monotonic() > until:
@@ -500,7 +500,7 @@ class CoordinatorProcess:
         return True
 
     def close(self) -> None:
-        """Lets it end, and kills it if it does not."""
+        """Stops it, and kills it if it does not end in time."""
         if self._process.stdin is not None:
             self._process.stdin.close()
         try:
@@ -511,18 +511,18 @@ class CoordinatorProcess:
 
 
 class SchedulerCoordinator:
-    """Sees to it that a coordinator runs as long as a scheduler does: another's, or one of its own, which ends with it."""
+    """Keeps a coordinator running while a scheduler does: an existing one, or its own child, which it stops at the end."""
 
     def __init__(self, path: str, module: str, folder: str, environment: Mapping[str, str]) -> None:
-        """Without a path, none is wanted."""
+        """Without a path, no coordinator is used."""
         self._path = path
         self._process = partial(CoordinatorProcess, module, folder, environment)
         self._own: CoordinatorProcess | None = None
 
     def ensure(self) -> None:
-        """Starts one where none answers, or only one without the user's environment, in whose place it comes.
+        """Starts a coordinator if none answers, or replaces one that lacks the user's environment.
 
-        Raises `EnvironmentFault` when none starts.
+        Raises `EnvironmentFault` if none starts.
         """
         if not self._path or _has_lasting_coordinator(self._path):
             return
@@ -533,24 +533,24 @@ class SchedulerCoordinator:
             raise EnvironmentFault("The coordinator does not start. Try `remand serve --no-http` to see why.")
 
     def close(self) -> None:
-        """Ends its own."""
+        """Stops its own coordinator."""
         if self._own is not None:
             self._own.close()
             self._own = None
 
 
 class ConsultationProcesses:
-    """Has a process of its own ask the user's commands about each rejection, so that nobody waits for them."""
+    """Consults the user's commands about each rejection in a separate process, so that no client waits for them."""
 
     def __init__(self, folder: str, environment: Mapping[str, str], is_wanted: Callable[[], bool]) -> None:
-        """`is_wanted` says whether the policy names someone to ask."""
+        """`is_wanted` tells whether the policy names someone to consult."""
         self._folder = folder
         self._environment = dict(environment)
         self._is_wanted = is_wanted
         self._running: list[subprocess.Popen[bytes]] = []
 
     def start(self, handoff_id: str) -> None:
-        """Starts asking about the last rejection of a handoff."""
+        """Starts a consultation about the last rejection of a handoff."""
         self._running = [process for process in self._running if process.poll() is None]
         if self._is_wanted():
             call = [

@@ -1,1 +1,1 @@
-"""Forges, one module per kind: what people say there of the work."""
+"""Clients of forges, one module per kind: they read pull requests and reviews and act on them."""

@@ -1,4 +1,4 @@
-"""What the clients of all forges share: conditional REST requests, pages, and what they do alike once a forge's own calls are known."""
+"""What the clients of all forges share: conditional REST requests, pagination, and actions built on each forge's own calls."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ Shape = TypeVar("Shape")
 
 
 class HasId(Protocol):
-    """An item that a list contains once."""
+    """An item that a list may contain only once."""
 
     @property
     def id(self) -> int | str: ...
@@ -46,7 +46,7 @@ Item = TypeVar("Item", bound=HasId)
 
 
 class ForgeService(NamedTuple):
-    """Where a forge is, and what every request to it needs."""
+    """A forge's address, and what every request to it needs."""
 
     forge: str
     """Its name in messages."""
@@ -54,23 +54,22 @@ class ForgeService(NamedTuple):
     token: str
     token_name: str
     headers: Mapping[str, str]
-    """Of every request, the token among them."""
+    """The headers of every request, including the token."""
     page_parameter: str
     page_size: int
 
 
 class RestClient:
-    """The REST API of one forge, asked with one token. Every failure is a `ForgeFault`.
+    """The REST API of one forge, used with one token. Every failure is a `ForgeFault`.
 
-    Every GET is conditional on the answer kept from the last time: what has not changed is not sent again, and
-    costs nothing of GitHub's rate limit.
+    Every GET is conditional on the cached answer: unchanged content is not sent again, and does not count against GitHub's rate limit.
     """
 
     def __init__(
         self, service: ForgeService, clock: Clock, memory: AnswerCache, transport: Transport | None = None
     ) -> None:
         if not service.token:
-            # Without a token no forge says who may write.
+            # Without a token no forge reveals who may write.
             raise ForgeFault(
                 ForgeFaultKind.DENIED, f"There is no token for {service.api}. Set {service.token_name}."
             )
@@ -83,7 +82,7 @@ class RestClient:
         return self.read(self.fetch(path), shape)
 
     def get_if_present(self, path: str, shape: type[Shape]) -> Shape | None:
-        """None when the forge has nothing there."""
+        """Like `get`, but None if the forge answers that it does not exist."""
         try:
             return self.get(path, shape)
         except ForgeFault as fault:
@@ -92,7 +91,7 @@ class RestClient:
             raise
 
     def list_if_allowed(self, path: str, shape: type[Item]) -> list[Item]:
-        """Every item of a list; none where the server has no such list, or this token may not read it."""
+        """Every item of a list; empty if the server has no such list or the token may not read it."""
         try:
             return self.list_all(path, shape)
         except ForgeFault as fault:
@@ -101,7 +100,7 @@ class RestClient:
             raise
 
     def fetch(self, path: str) -> ForgeReply:
-        """The answer to a GET. One that has not changed has the status 304, and body and links from memory."""
+        """The answer to a GET. An unchanged one has the status 304, with body and links from the cache."""
         url = self._service.api + path
         known = self._memory.get(url)
         if known is not None and not (known.etag and _is_json(known.body)):
@@ -119,7 +118,7 @@ class RestClient:
     def list_all(self, path: str, shape: type[Item]) -> list[Item]:
         """Every item of a list, in the order of the forge.
 
-        A list that grows while it is read repeats some items: each is taken once. One that never ends, or repeats
+        A list that grows while it is read repeats some items; each is returned once. A list that never ends, or repeats
         the same page, is a fault.
         """
         found: dict[int | str, Item] = {}
@@ -131,7 +130,7 @@ class RestClient:
             found.update((item.id, item) for item in items)
             if left < 0:
                 raise self.garbled_fault(f"lists more than {MAX_LISTED >> 20} MB at once")
-            # A full page keeps its ETag when another page follows it, so what it said of a next page may be old.
+            # A full page keeps its ETag when another page is added after it, so its cached link to a next page may be outdated.
             is_old_full_page = reply.status == 304 and len(items) >= service.page_size
             if not is_old_full_page and not has_more(reply, len(found), len(items)):
                 return list(found.values())
@@ -140,7 +139,7 @@ class RestClient:
         raise self.garbled_fault(f"has more than {MAX_PAGES} pages of one list")
 
     def send(self, path: str, data: object, method: str = "POST") -> ForgeReply:
-        """Creates or changes something; the path may be a whole address of the same origin."""
+        """Creates or changes something; the path may be a full URL of the same origin."""
         url = path if "://" in path else self._service.api + path
         reply = self._request(method, url, {"content-type": "application/json"}, msgspec.json.encode(data))
         if reply.body:
@@ -151,7 +150,7 @@ class RestClient:
         self._transport.close()
 
     def read(self, reply: ForgeReply, shape: type[Shape]) -> Shape:
-        """An answer's body in the shape it must have; other fields may contain anything."""
+        """Decodes an answer's body into a given shape; unknown fields are ignored."""
         try:
             return msgspec.json.decode(reply.body, type=shape)
         except (ValueError, RecursionError) as error:
@@ -163,7 +162,7 @@ class RestClient:
         return ForgeFault(ForgeFaultKind.GARBLED, f"{self._service.forge} {what}.")
 
     def _request(self, method: str, url: str, headers: Mapping[str, str], body: bytes = b"") -> ForgeReply:
-        """Sends a request unless a rate limit forbids it; anything but a good answer in JSON is a fault."""
+        """Sends a request unless a rate limit is in force; anything but a successful JSON answer is a fault."""
         service = self._service
         self.limits.check()
         self.usage = self.usage._replace(requests=self.usage.requests + 1)
@@ -188,9 +187,9 @@ class RestClient:
 
 
 def has_more(reply: ForgeReply, read_so_far: int, on_page: int) -> bool:
-    """True when another page follows: by the link to it, else by how many items there are in all.
+    """True if another page follows, according to the link header or else the total count.
 
-    A total may include what the token may not see, so an empty page ends a list too.
+    A total may include items that the token may not see, so an empty page ends a list too.
     """
     if not on_page:
         return False
@@ -209,7 +208,7 @@ def _is_json(text: str) -> bool:
 
 
 def _without_unread(data: object) -> object:
-    """An answer without the fields that nobody reads, which are most of it."""
+    """An answer without the fields that are never read, which are most of it."""
     if isinstance(data, list):
         return [_without_unread(item) for item in data]
     if not isinstance(data, dict):
@@ -224,20 +223,20 @@ def _without_unread(data: object) -> object:
 
 
 class ForgeClient(ABC):
-    """What the clients of all forges do alike."""
+    """What the clients of all forges do the same way."""
 
     _rest: RestClient
 
     @property
     def usage(self) -> Usage:
-        """The requests so far."""
+        """The number of requests so far."""
         return self._rest.usage
 
     def close(self) -> None:
         self._rest.close()
 
     def request_review(self, number: int, names: Sequence[str]) -> None:
-        """Asks accounts to review: all at once, or one by one when the forge refuses because of some of them."""
+        """Requests reviews from accounts: all at once, or one by one if the forge refuses some of them."""
         if not names:
             return
         refusals: list[ForgeFault] = []
@@ -255,11 +254,11 @@ class ForgeClient(ABC):
             raise refusals[0]
 
     def issues(self, label: str) -> list[ForgeIssue]:
-        """The open issues with a label. A forge may list all issues for a label that it does not know."""
+        """The open issues with a label. A forge may return all issues for a label that it does not know."""
         return [issue for issue in self._issues(label) if issue.is_open and label in issue.labels]
 
     def close_issue(self, number: int, text: str, *, is_done: bool) -> None:
-        """Closes an issue with a comment, which is posted once."""
+        """Closes an issue with a comment, which is posted only once."""
         first = text.partition("\n")[0]
         if text and not any(first in comment for comment in self._issue_comments(number)):
             self._comment_on_issue(number, text)
@@ -267,11 +266,11 @@ class ForgeClient(ABC):
 
     @abstractmethod
     def _ask_reviewers(self, number: int, names: Sequence[str]) -> None:
-        """Asks all of these accounts, or none."""
+        """Requests reviews from all of these accounts, or from none."""
 
     @abstractmethod
     def _issues(self, label: str) -> Iterable[ForgeIssue]:
-        """The open issues, at least those with the label."""
+        """The open issues; those with the label are certainly included."""
 
     @abstractmethod
     def _issue_comments(self, number: int) -> list[str]: ...
@@ -284,7 +283,7 @@ class ForgeClient(ABC):
 
 
 def try_each(methods: Sequence[str], merge: Callable[[str], object], not_allowed: str) -> None:
-    """Merges by the first method that the repository allows; a refusal with these words says that it does not allow one."""
+    """Merges by the first method that the repository allows; `not_allowed` is the message of a refusal that means it is not."""
     *most, last = methods
     for method in most:
         try:
@@ -302,8 +301,8 @@ def submit_review(
 ) -> ReviewState:
     """Submits a review that requests changes, with comments on lines.
 
-    Forges refuse comments on lines that the diff does not show, and requests for changes of one's own work: what is
-    refused is submitted again without the former, then as a comment.
+    Forges refuse comments on lines outside the diff, and change requests on one's own work. A refused review is
+    submitted again without line comments, then as a plain comment.
     """
     placed = [comment for comment in comments if is_placed(comment)]
     states = {"REQUEST_CHANGES": ReviewState.CHANGES_REQUESTED, "COMMENT": ReviewState.COMMENTED}
@@ -323,7 +322,7 @@ def submit_review(
 
 
 def review_text(text: str, comments: Iterable[ForgeComment]) -> str:
-    """A review's text, with the comments that are not on a line."""
+    """A review's text, followed by the comments that are not on a line."""
     parts = [text]
     for comment in comments:
         line = f":{comment.line}" if comment.line else ""
@@ -332,17 +331,17 @@ def review_text(text: str, comments: Iterable[ForgeComment]) -> str:
 
 
 def is_placed(comment: ForgeComment) -> bool:
-    """True when a comment is about a line."""
+    """True if a comment is about a line."""
     return bool(comment.path) and comment.line > 0
 
 
 def without_draft_prefix(title: str, prefix: re.Pattern[str]) -> str:
-    """A title without the draft prefixes that it begins with, however many."""
+    """A title without its draft prefixes, however many."""
     while (found := prefix.match(title)) is not None:
         title = title[found.end() :]
     return title
 
 
 def parse_time(text: str | None) -> Instant:
-    """A time as an instant; empty when it is none."""
+    """Parses a timestamp; empty if there is none or it is invalid."""
     return parse_instant(text or "") or ""

@@ -35,26 +35,26 @@ from remand.domain.text.words import shorten
 API = "/api/v1"
 TOKEN_NAME = "GITEA_TOKEN"  # noqa: S105 - the name of the variable
 KIND = "gitea"
-"""Forgejo's accounts have this prefix too."""
+"""Accounts on Forgejo have this prefix too."""
 GHOST = -1
-"""The id of a deleted account. The forge's own automation has ids below zero too."""
+"""The id of deleted accounts. The forge's own automation has negative ids too."""
 STATES = {
     "APPROVED": ReviewState.APPROVED,
     "COMMENT": ReviewState.COMMENTED,
     "REQUEST_CHANGES": ReviewState.CHANGES_REQUESTED,
 }
-"""A review that is only requested (`REQUEST_REVIEW`), or not submitted yet (`PENDING`), is none."""
+"""A review that is only requested (`REQUEST_REVIEW`) or not submitted yet (`PENDING`) is not a review."""
 DISMISSAL = "dismiss_review"
 """The type of a dismissal on the timeline."""
 PAGE_SIZE = 50
-"""As long as pages are unless the server's settings say otherwise."""
+"""The page size unless the server's settings say otherwise."""
 RECENT_PAGES = 4
-"""How far the latest changes are read before pull requests are asked for one by one."""
+"""The number of pages of recent changes that are read before pull requests are fetched one by one."""
 WRITERS = ("write", "admin", "owner")
 MERGE_STYLES = ("merge", "squash", "rebase")
 NOT_ALLOWED = "merge style"
 DRAFT = "WIP: "
-"""How the title of a draft begins; the first of the two prefixes that servers know by default."""
+"""The prefix of a draft's title; the first of the two that servers recognise by default."""
 _DRAFT = re.compile(r"\s*(?:WIP:|\[WIP\])\s*", re.IGNORECASE)
 
 
@@ -65,7 +65,7 @@ class GiteaUsers(Record, kw_only=True):
 
 
 class GiteaLineComment(RepositoryComment, kw_only=True):
-    """A comment of a review. A position is a line, of the new file or else of the old."""
+    """A comment of a review. A position is a line in the new file or, if zero, in the old one."""
 
     path: str | None = None
     position: int | None = None
@@ -84,7 +84,7 @@ class GiteaReview(Record, kw_only=True):
 
 
 class GiteaTimelineEvent(Record, kw_only=True):
-    """Something that happened to a pull request, or was said there."""
+    """An event or comment of a pull request."""
 
     id: int
     type: str | None = None
@@ -98,14 +98,14 @@ class GiteaPermission(Record, kw_only=True):
 
 
 class GiteaMarks(Record, kw_only=True):
-    """The marks of the last poll: still right for all pull requests that did not change since."""
+    """The marks of the last poll, still valid for all pull requests that have not changed since."""
 
     since: Instant = ""
     seen: dict[int, str] = msgspec.field(default_factory=dict)
 
 
 class Gitea(OwnerRepositoryClient):
-    """Implements `Forge`. It keeps its connections until it is closed."""
+    """Implements `Forge`. It keeps its connections open until it is closed."""
 
     _max_status = 255
     _issue_query = "state=open&type=issues"
@@ -136,9 +136,9 @@ class Gitea(OwnerRepositoryClient):
         self._marks = f"{service.api}{self._repository}/pulls#marks"
 
     def change_marks(self, numbers: Sequence[int]) -> dict[int, str]:
-        """A mark of each pull request, from the list of those that changed last.
+        """A change mark for each pull request, from the list of the most recently changed ones.
 
-        Only as much of the list is read as changed since the last time. The server does not call a pull request
+        The list is read only as far as it has changed since the last poll. The server does not consider a pull request
         changed when a comment is edited.
         """
         wanted = sorted(set(numbers))
@@ -163,9 +163,9 @@ class Gitea(OwnerRepositoryClient):
     def _latest_pulls(
         self, known: GiteaMarks, numbers: Sequence[int]
     ) -> tuple[list[RepositoryPull], bool, bool]:
-        """Pull requests from the latest change back, until no more of them can matter.
+        """The most recently changed pull requests, read until further ones can no longer matter.
 
-        Also whether these are all of them, and whether everything that changed since the last poll is among them.
+        Also returns whether these are all pull requests, and whether they include everything changed since the last poll.
         """
         found: dict[int, RepositoryPull] = {}
         reaches_known = False
@@ -176,7 +176,7 @@ class Gitea(OwnerRepositoryClient):
             found.update((pull.number, pull) for pull in pulls)
             if not client.has_more(reply, len(found), len(pulls)):
                 return list(found.values()), True, False
-            # Times have no fractions: what changed in the last second of the last poll is read again.
+            # Timestamps have whole seconds: changes in the last second of the previous poll are read again.
             reaches_known = client.parse_time(pulls[-1].updated_at) < known.since
             if all(number in found or (reaches_known and number in known.seen) for number in numbers):
                 break
@@ -190,7 +190,7 @@ class Gitea(OwnerRepositoryClient):
             return GiteaMarks()
 
     def pull_request(self, number: int) -> PullRequest:
-        """A pull request with every page."""
+        """A pull request with all pages of its content."""
         place = self._pull(number)
         pull = self._rest.get(place, RepositoryPull)
         given = self._rest.list_all(f"{place}/reviews", GiteaReview)
@@ -210,14 +210,14 @@ class Gitea(OwnerRepositoryClient):
         return self._make_pull_request(pull, PullState.MERGED if pull.merged else state, reviews, remarks)
 
     def _dismissals(self, number: int) -> dict[int, Account | None]:
-        """Who dismissed which review; none where that cannot be asked."""
+        """Who dismissed which review; empty if the server does not tell."""
         events = self._rest.list_if_allowed(f"{self._issue(number)}/timeline", GiteaTimelineEvent)
         return {
             event.review_id or 0: self._account(event.user) for event in events if event.type == DISMISSAL
         }
 
     def _make_review(self, review: GiteaReview, comments: Sequence[GiteaLineComment]) -> ForgeReview:
-        """A review with its comments, the oldest first. Those at one place are one thread."""
+        """A review with its comments, oldest first. Comments at the same place form one thread."""
         threads: dict[tuple[str, int, int], GiteaLineComment] = {}
         found: list[ForgeComment] = []
         for comment in sorted(comments, key=lambda comment: comment.id):
@@ -226,7 +226,7 @@ class Gitea(OwnerRepositoryClient):
             is_same = (
                 comment.user is not None and review.user is not None and comment.user.id == review.user.id
             )
-            # What its author wrote until it was submitted is part of the review, and no reply.
+            # What its author wrote before submitting is part of the review, not a reply.
             is_later = not is_same or client.parse_time(comment.created_at) > client.parse_time(
                 review.submitted_at
             )
@@ -249,7 +249,7 @@ class Gitea(OwnerRepositoryClient):
         return Account(id=f"{KIND}:{user.id}", login=f"{KIND}:{user.login}", is_bot=user.id < 0)
 
     def may_write(self, account: Account) -> bool:
-        """True when the account may write now. The token must be a repository admin's."""
+        """True if the account currently has write access. The token must be a repository admin's."""
         login = account.login.removeprefix(f"{KIND}:")
         if not login or not account.id.startswith(f"{KIND}:"):
             return False
@@ -264,7 +264,7 @@ class Gitea(OwnerRepositoryClient):
         return {"path": comment.path, "new_position": comment.line}
 
     def find_open_pull(self, branch: str, base: str) -> OpenPull | None:
-        """The open pull request of a branch, looked for in the list of all that are open."""
+        """The open pull request of a branch, found in the list of all open ones."""
         found = self._rest.list_all(f"{self._repository}/pulls?state=open", RepositoryPull)
         for pull in found:
             is_own = pull.source.repo_id == pull.target.repo_id != 0
@@ -273,7 +273,7 @@ class Gitea(OwnerRepositoryClient):
         return None
 
     def open_draft(self, branch: str, base: str, title: str, text: str) -> OpenPull:
-        """Opens a pull request whose title says that it is a draft."""
+        """Opens a pull request with a title that marks it as a draft."""
         data = {
             "title": f"{DRAFT}{title[: client.MAX_TITLE]}",
             "head": branch,
@@ -306,7 +306,7 @@ class Gitea(OwnerRepositoryClient):
         self._rest.read(self._rest.send(path, {"reviewers": logins}), list[object])
 
     def _login(self, name: str) -> str:
-        """The login of an account that is named by its login or its id."""
+        """The login of an account given by its login or its id."""
         if not name.isdecimal():
             return name
         for user in self._rest.get(f"/users/search?uid={name}&limit=1", GiteaUsers).data:
@@ -319,7 +319,7 @@ class Gitea(OwnerRepositoryClient):
 
 
 def _change_mark(pull: RepositoryPull) -> str:
-    """Changes with every push, review, dismissal and comment. Times have no fractions of a second: the counts help."""
+    """A mark that changes with every push, review, dismissal and comment. Counts are included because times have whole seconds."""
     counts = f"{pull.comments or 0} {pull.review_comments or 0}"
     return f"{pull.updated_at or ''} {pull.source.sha} {pull.state} {bool(pull.merged)} {counts}"
 

@@ -38,7 +38,7 @@ BOT = "[bot]"
 MAX_NUMBER = (1 << 31) - 1
 PER_PAGE = 100
 MERGE_METHODS = ("merge", "squash", "rebase")
-"""A repository may allow some of them only."""
+"""A repository may allow only some of them."""
 NOT_ALLOWED = "not allowed on this repository"
 NO_DRAFTS = "draft pull requests are not supported"
 WRITERS = ("write", "maintain", "admin")
@@ -48,7 +48,7 @@ mutation Ready($id: ID!) {
   markPullRequestReadyForReview(input: {pullRequestId: $id}) { pullRequest { isDraft } }
 }
 """
-"""The one thing that the REST API cannot do: it makes a draft ready for review."""
+"""Marks a draft as ready for review: the only action that the REST API lacks."""
 GH_SECONDS = 30.0
 
 
@@ -62,7 +62,7 @@ class GitHubReview(Record, kw_only=True):
 
     @property
     def review_state(self) -> ReviewState:
-        """A state that is not known yet counts as a comment."""
+        """Unknown states count as comments."""
         try:
             return ReviewState(self.state.lower())
         except ValueError:
@@ -70,7 +70,7 @@ class GitHubReview(Record, kw_only=True):
 
 
 class GitHubLineComment(RepositoryComment, kw_only=True):
-    """A comment on a line, or on a file."""
+    """A comment on a line or a file."""
 
     path: str
     line: int | None = None
@@ -81,7 +81,7 @@ class GitHubLineComment(RepositoryComment, kw_only=True):
 
 
 class CommentUpdate(Record, kw_only=True):
-    """A line comment, as far as it shows that its pull request has changed."""
+    """The fields of a line comment that show that its pull request has changed."""
 
     pull_request_url: str
     updated_at: str
@@ -93,14 +93,14 @@ class CommentUpdate(Record, kw_only=True):
 
 
 class GitHubDismissal(Record, kw_only=True):
-    """Which review was dismissed, and by which push if it was one."""
+    """Which review was dismissed, and by which push if a push dismissed it."""
 
     review_id: int = 0
     dismissal_commit_id: str | None = None
 
 
 class GitHubIssueEvent(Record, kw_only=True):
-    """Something that happened to an issue or a pull request, as far as it was a dismissal."""
+    """The fields of an issue event that describe a dismissal."""
 
     id: int
     actor: RepositoryUser | None = None
@@ -124,7 +124,7 @@ class GraphqlAnswer(Record, kw_only=True):
 
 
 class GitHub(OwnerRepositoryClient):
-    """Implements `Forge`. It keeps its connections until it is closed."""
+    """Implements `Forge`. It keeps its connections open until it is closed."""
 
     _max_status = 140
     _issue_query = "state=open"
@@ -162,15 +162,15 @@ class GitHub(OwnerRepositoryClient):
         self._rest = RestClient(service, clock, memory, transport)
 
     def change_marks(self, numbers: Sequence[int]) -> dict[int, str]:
-        """A mark of each pull request, from the lists of the last updated pull requests and line comments.
+        """A change mark for each pull request, from the lists of recently updated pull requests and line comments.
 
-        GitHub does not call a pull request updated when a line comment is edited. A pull request that is not on the
-        list is asked for on its own.
+        GitHub does not consider a pull request updated when a line comment is edited. A pull request that is not in the
+        list is fetched individually.
         """
         wanted = sorted({number for number in numbers if 0 < number <= MAX_NUMBER})
         if not wanted:
             return {}
-        # Addresses stay the same from poll to poll: an ETag is valid for one address.
+        # The URLs stay the same from poll to poll, since an ETag is valid for one URL only.
         latest_first = f"sort=updated&direction=desc&per_page={PER_PAGE}"
         pulls = {
             pull.number: pull
@@ -192,7 +192,7 @@ class GitHub(OwnerRepositoryClient):
         }
 
     def _latest_comments(self, path: str) -> list[CommentUpdate]:
-        """The line comments that were edited last; none where that cannot be had. It is a hint, and stops no poll."""
+        """The most recently edited line comments; empty if they cannot be read. They are a hint, so errors do not stop a poll."""
         try:
             return self._rest.get(path, list[CommentUpdate])
         except ForgeFault as fault:
@@ -201,7 +201,7 @@ class GitHub(OwnerRepositoryClient):
             return []
 
     def _dismissals(self, number: int) -> dict[int, Account | None]:
-        """Who dismissed which review; those that a push dismissed are left out. None where that cannot be asked."""
+        """Who dismissed which review, except dismissals by a push; empty if the token may not read it."""
         events = self._rest.list_if_allowed(f"{self._issue(number)}/events", GitHubIssueEvent)
         return {
             event.dismissed_review.review_id: self._account(event.actor)
@@ -210,15 +210,15 @@ class GitHub(OwnerRepositoryClient):
         }
 
     def pull_request(self, number: int) -> PullRequest:
-        """A pull request with every page."""
+        """A pull request with all pages of its content."""
         place = self._pull(number)
         pull = self._rest.get(place, RepositoryPull)
-        # Reviews come first: when one is listed, its comments are there too.
+        # Reviews are read first: once a review is listed, its comments are available too.
         reviews = self._rest.list_all(f"{place}/reviews", GitHubReview)
         line_comments: dict[int | None, list[ForgeComment]] = defaultdict(list)
         for comment in self._rest.list_all(f"{place}/comments", GitHubLineComment):
             is_on_file = comment.subject_type.lower() == "file"
-            # A line that is gone is told as the one it was.
+            # A comment on a removed line has its original line.
             line = 0 if is_on_file else comment.line or comment.original_line or 0
             line_comments[comment.pull_request_review_id].append(
                 self._make_comment(comment, comment.path, line, str(comment.in_reply_to_id or ""))
@@ -255,7 +255,7 @@ class GitHub(OwnerRepositoryClient):
         return Account(id=f"{KIND}{user.id}", login=f"{KIND}{name}", is_bot=is_bot)
 
     def may_write(self, account: Account) -> bool:
-        """True when this account, and not another by its login, may write now."""
+        """True if this account, identified by id and not only by login, currently has write access."""
         login = account.login.removeprefix(KIND)
         if not account.id.startswith(KIND) or not login:
             return False
@@ -264,14 +264,14 @@ class GitHub(OwnerRepositoryClient):
         holder = self._account(found.user) if found is not None else None
         if found is None or holder is None or holder.id != account.id:
             return False
-        # A custom role has a name of its own; `permission` says which right it includes.
+        # A custom role has its own name; `permission` is the permission that it includes.
         return found.permission in WRITERS and found.role_name not in READERS
 
     def _line_data(self, comment: ForgeComment) -> dict[str, object]:
         return {"path": comment.path, "line": comment.line, "side": "RIGHT"}
 
     def find_open_pull(self, branch: str, base: str) -> OpenPull | None:
-        """The open pull request of a branch; those of other repositories' branches by that name do not count."""
+        """The open pull request of a branch; branches of the same name in other repositories do not count."""
         ends = f"head={quote(f'{self._owner}:{branch}', safe='')}&base={quote(base, safe='')}"
         for pull in self._rest.list_all(f"{self._repository}/pulls?state=open&{ends}", RepositoryPull):
             home = ((pull.source.repo or RepositoryName()).full_name or "").casefold()
@@ -285,7 +285,7 @@ class GitHub(OwnerRepositoryClient):
         return None
 
     def open_draft(self, branch: str, base: str, title: str, text: str) -> OpenPull:
-        """Opens a draft; where a repository has none, an ordinary pull request."""
+        """Opens a draft, or an ordinary pull request if the repository does not support drafts."""
         path = f"{self._repository}/pulls"
         data = {
             "title": title[:MAX_TITLE],
@@ -303,7 +303,7 @@ class GitHub(OwnerRepositoryClient):
         return _open_pull(self._rest.read(reply, RepositoryPull))
 
     def mark_ready(self, number: int) -> None:
-        """Makes a draft ready for review, which only GraphQL can; its answer to an error has the status 200."""
+        """Marks a draft as ready for review through GraphQL, which reports errors with the status 200."""
         pull = self._rest.get(self._pull(number), RepositoryPull)
         if not pull.draft:
             return
@@ -364,12 +364,12 @@ def _open_pull(pull: RepositoryPull) -> OpenPull:
 
 
 def graphql_address(api: str) -> str:
-    """Beside `/api/v3` on Enterprise servers."""
+    """The GraphQL URL: next to `/api/v3` on Enterprise servers."""
     return f"{api.removesuffix('/v3')}/graphql"
 
 
 def gh_token(api: str) -> str:
-    """The token that `gh` has for a host. Without one the fault says what to do."""
+    """The token that `gh` has for a host. If there is none, raises a fault that tells what to do."""
     host = urlsplit(api or API).hostname or ""
     program = shutil.which("gh")
     if program is not None:

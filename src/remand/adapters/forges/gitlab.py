@@ -1,4 +1,4 @@
-"""The client for repositories on GitLab, whose pull requests are merge requests."""
+"""The client for repositories on GitLab, where pull requests are merge requests."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ CHECKS = {
     CheckState.ERROR: "canceled",
 }
 COMMAND = re.compile(r"^(\s*)/", re.MULTILINE)
-"""How a line begins that GitLab would take for a command, such as `/merge`."""
+"""The start of a line that GitLab would run as a quick action, such as `/merge`."""
 REQUEST = "/submit_review requested_changes"
 DRAFT = "Draft: "
 _DRAFT = re.compile(r"\s*(?:Draft:|\[Draft\]|\(Draft\)|WIP:|\[WIP\])\s*", re.IGNORECASE)
 
 
 def escape_commands(text: str) -> str:
-    """A text in which GitLab finds no command: its author must not merge or approve with the token's rights."""
+    """Escapes quick actions: the author of the text must not merge or approve with the token's permissions."""
     return COMMAND.sub(r"\1\\/", shorten(text, client.MAX_TEXT))
 
 
@@ -54,7 +54,7 @@ class GitLabOpenRequest(shapes.MergeRequest, kw_only=True):
         return OpenPull(number=self.iid, head=self.head, url=self.web_url or "", is_draft=is_draft)
 
     def is_from(self, branch: str, base: str) -> bool:
-        """True when it is open, and brings this branch of the same project into the base."""
+        """True if it is open and merges this branch of the same project into the base."""
         is_own = self.source_project_id is not None and self.source_project_id == self.target_project_id
         return is_own and (self.state, self.source_branch, self.target_branch) == ("opened", branch, base)
 
@@ -84,7 +84,7 @@ class GitLabIssue(Record, kw_only=True):
 
 
 class GitLab(client.ForgeClient):
-    """Implements `Forge`. It keeps its connections until it is closed."""
+    """Implements `Forge`. It keeps its connections open until it is closed."""
 
     def __init__(
         self,
@@ -112,7 +112,7 @@ class GitLab(client.ForgeClient):
         self._project = f"/projects/{quote(repository, safe='')}"
 
     def change_marks(self, numbers: Sequence[int]) -> dict[int, str]:
-        """A mark of each merge request, a hundred in one request. GitLab calls one updated with every note."""
+        """A change mark for each merge request, fetched in batches of a hundred. GitLab updates it with every note."""
         wanted, marks = sorted(set(numbers)), dict[int, str]()
         for first in range(0, len(wanted), PER_PAGE):
             some = wanted[first : first + PER_PAGE]
@@ -122,7 +122,7 @@ class GitLab(client.ForgeClient):
         return marks
 
     def pull_request(self, number: int) -> PullRequest:
-        """A merge request with every page. `gitlab_reviews` puts its reviews together."""
+        """A merge request with all pages of its content. `gitlab_reviews` assembles its reviews."""
         place = self._request(number)
         request = self._rest.get(place, shapes.MergeRequest)
         approvals = self._rest.get(f"{place}/approvals", shapes.Approvals)
@@ -146,7 +146,7 @@ class GitLab(client.ForgeClient):
         )
 
     def may_write(self, account: Account) -> bool:
-        """True when the account is a member of the project, or of a group above it, that may push."""
+        """True if the account is a member of the project or of a parent group, with push access."""
         number = account.id.removeprefix(f"{shapes.KIND}:")
         if not (number.isascii() and number.isdecimal()):
             return False
@@ -154,7 +154,7 @@ class GitLab(client.ForgeClient):
         return member is not None and member.is_writer(account)
 
     def set_status(self, commit: str, state: CheckState, text: str) -> None:
-        """Posts a status. To post the state that a commit already has is an error for GitLab, and none here."""
+        """Posts a commit status. Posting the state that a commit already has is an error in GitLab, which is ignored."""
         data = {"name": client.CHECK_NAME, "state": CHECKS[state], "description": shorten(text, MAX_STATUS)}
         try:
             self._rest.send(f"{self._project}/statuses/{quote(commit, safe='')}", data)
@@ -165,9 +165,9 @@ class GitLab(client.ForgeClient):
     def request_changes(
         self, number: int, commit: str, text: str, comments: Sequence[ForgeComment]
     ) -> ReviewState:
-        """Posts a note that requests changes, and threads at lines of the head.
+        """Posts a note that requests changes, and starts threads at lines of the head.
 
-        GitLab lets only reviewers of the merge request do so; for others the note remains.
+        GitLab lets only reviewers of the merge request request changes; for others, only the note remains.
         """
         request = self._rest.get(self._request(number), shapes.MergeRequest)
         is_head = request.head == commit
@@ -179,7 +179,7 @@ class GitLab(client.ForgeClient):
         return ReviewState.CHANGES_REQUESTED if is_asking else ReviewState.COMMENTED
 
     def _start_thread(self, request: shapes.MergeRequest, comment: ForgeComment) -> bool:
-        """Starts a thread at a line; False where GitLab refuses, as at lines that the diff does not show."""
+        """Starts a thread at a line; False if GitLab refuses, for instance because the diff does not show the line."""
         refs = request.diff_refs
         if refs is None or not client.is_placed(comment):
             return False
@@ -215,7 +215,7 @@ class GitLab(client.ForgeClient):
         return next((request.open_pull() for request in found if request.is_from(branch, base)), None)
 
     def open_draft(self, branch: str, base: str, title: str, text: str) -> OpenPull:
-        """Opens a merge request whose title says that it is a draft."""
+        """Opens a merge request with a title that marks it as a draft."""
         data = {
             "source_branch": branch,
             "target_branch": base,
@@ -233,7 +233,7 @@ class GitLab(client.ForgeClient):
             self._change(number, {"title": ready or f"Merge request {number}"})
 
     def merge(self, number: int, commit: str) -> None:
-        """Merges by the method of the project's settings."""
+        """Merges with the method of the project's settings."""
         reply = self._rest.send(f"{self._request(number)}/merge", {"sha": commit}, "PUT")
         self._rest.read(reply, GitLabOpenRequest)
 
@@ -249,7 +249,7 @@ class GitLab(client.ForgeClient):
             self._change(number, {"reviewer_ids": [*known, *added]})
 
     def _user_id(self, name: str) -> int:
-        """The id of an account that is named by its username or its id."""
+        """The id of an account given by its username or its id."""
         if name.isdecimal():
             return int(name)
         for user in self._rest.get(f"/users?username={quote(name, safe='')}", list[shapes.GitLabUser]):

@@ -1,4 +1,4 @@
-"""GitLab's JSON as records, and reviews put together from its notes, threads, approvals and reviewers' states."""
+"""GitLab's JSON as records, and reviews assembled from its notes, threads, approvals and reviewers' states."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ GHOST = "ghost"
 BOT = re.compile(r"(project|group)_\d+_bot(_[0-9a-z]+)?")
 """The accounts of project and group tokens."""
 DEVELOPER = 30
-"""From this access level on a member may push."""
+"""The lowest access level with push access."""
 STATES = {"merged": PullState.MERGED, "closed": PullState.CLOSED}
 
 
@@ -31,7 +31,7 @@ class GitLabUser(Record, kw_only=True):
 
 
 class DiffRefs(Record, kw_only=True):
-    """The commits a diff is made of."""
+    """The commits that a diff compares."""
 
     base_sha: str | None = None
     start_sha: str | None = None
@@ -63,13 +63,13 @@ class MergeRequest(Record, kw_only=True):
 
     @property
     def change_mark(self) -> str:
-        """Changes with every push and every note, those of the system among them."""
+        """A mark that changes with every push and every note, including system notes."""
         said = f"{self.user_notes_count} {self.blocking_discussions_resolved}"
         return f"{self.updated_at} {self.head} {self.state} {said} {self.detailed_merge_status}"
 
 
 class Version(Record, kw_only=True):
-    """A diff of the merge request as it was after a push."""
+    """The diff of a merge request after a push."""
 
     id: int
     head_commit_sha: str | None = None
@@ -77,7 +77,7 @@ class Version(Record, kw_only=True):
 
 
 class Position(Record, kw_only=True):
-    """Where in a diff a note is."""
+    """The position of a note in a diff."""
 
     new_path: str | None = None
     old_path: str | None = None
@@ -86,7 +86,7 @@ class Position(Record, kw_only=True):
 
 
 class GitLabNote(Record, kw_only=True):
-    """A note by a person, or (`system`) by GitLab about what a person did."""
+    """A note by a person or, if `system`, by GitLab about an action."""
 
     id: int
     created_at: str
@@ -98,7 +98,7 @@ class GitLabNote(Record, kw_only=True):
 
 
 class Discussion(Record, kw_only=True):
-    """Notes that belong together. An individual note is no thread and cannot be resolved."""
+    """Notes that belong together. An individual note is not a thread and cannot be resolved."""
 
     id: str
     notes: tuple[GitLabNote, ...]
@@ -106,16 +106,16 @@ class Discussion(Record, kw_only=True):
 
 
 class Reviewer(Record, kw_only=True):
-    """Somebody who is asked to review, and what came of it."""
+    """A requested reviewer and the state of the review."""
 
     state: str
     user: GitLabUser | None = None
     created_at: str | None = None
-    """When they were asked, not when the state changed."""
+    """When the review was requested, not when its state changed."""
 
 
 class Approval(Record, kw_only=True):
-    """An approval that is in force."""
+    """An approval in force."""
 
     user: GitLabUser | None = None
     approved_at: str | None = None
@@ -127,7 +127,7 @@ class Approvals(Record, kw_only=True):
 
 
 class GitLabMember(Record, kw_only=True):
-    """What somebody may do in a project, by membership there or in a group above."""
+    """A member's access to a project, directly or through a parent group."""
 
     id: int
     username: str
@@ -135,13 +135,13 @@ class GitLabMember(Record, kw_only=True):
     state: str = "active"
 
     def is_writer(self, account: Account) -> bool:
-        """True when this is the account, under the name it goes by now, and it may push."""
+        """True if this is the account, under its current username, and it has push access."""
         is_same = account.id == f"{KIND}:{self.id}" and account.login == f"{KIND}:{self.username}"
         return is_same and self.state == "active" and self.access_level >= DEVELOPER
 
 
 def account(user: GitLabUser | None) -> Account | None:
-    """Who somebody is; None when the account is gone."""
+    """The account of a user; None if it was deleted."""
     if user is None or user.username == GHOST:
         return None
     is_bot = bool(user.bot) or BOT.fullmatch(user.username) is not None
@@ -153,16 +153,16 @@ OPINIONS = {
     "approved this merge request": ReviewState.APPROVED,
 }
 TOGETHER = 5.0
-"""Seconds at most between a review's own text and the note of the system about it; either may come first."""
+"""The most seconds between a review's text and the system note about it; either may come first."""
 BATCH = 60.0
-"""Seconds at most between threads that were begun together."""
+"""The most seconds between threads that were started together."""
 Thread = tuple[GitLabNote, ...]
-"""What people wrote in one discussion."""
+"""The notes that people wrote in one discussion."""
 LAST: Instant = "9999-12-31T23:59:59.999999Z"
 
 
 class Opinion(NamedTuple):
-    """A system note that says that somebody approved or requested changes."""
+    """A system note that somebody approved or requested changes."""
 
     author: GitLabUser
     state: ReviewState
@@ -187,16 +187,16 @@ class GitLabReviews:
         plain = [note for one in discussions for note in one.notes if one.individual_note and not note.system]
         self._plain = sorted(plain, key=lambda note: note.id)
         self._texts = {opinion.note: note for opinion in self._opinions for note in self._notes_with(opinion)}
-        """The note that was written along with each opinion, by the opinion's note."""
+        """The note that was written along with each opinion, keyed by the opinion's note."""
         self._threads: dict[int, list[Thread]] = defaultdict(list)
-        """Threads by the opinion that followed them; by 0 those that none did."""
+        """Threads keyed by the opinion that followed them; under 0 those without one."""
         for one in discussions:
             thread = tuple(note for note in one.notes if not note.system)
             if thread and not one.individual_note:
                 self._threads[self._opinion_after(thread[0])].append(thread)
 
     def reviews(self) -> tuple[ForgeReview, ...]:
-        """Every review, the oldest first. Without a known time, an approval comes first and a rejection last."""
+        """Every review, oldest first. Of those without a known time, approvals come first and rejections last."""
         found = (*map(self._review, self._opinions), *self._comment_reviews(), *self._reviews_without_notes())
 
         def order(review: ForgeReview) -> Instant:
@@ -211,7 +211,7 @@ class GitLabReviews:
         return tuple(_comment(note) for note in self._plain if note.id not in used)
 
     def _notes_with(self, opinion: Opinion) -> list[GitLabNote]:
-        """The one note that its author wrote next to an opinion, if any."""
+        """The note that its author wrote next to an opinion, if there is exactly one."""
 
         def distance(note: GitLabNote) -> float:
             return _seconds_between(opinion.time, parse_time(note.created_at))
@@ -220,7 +220,7 @@ class GitLabReviews:
         return [note for note in sorted(own, key=distance)[:1] if distance(note) <= TOGETHER]
 
     def _opinion_after(self, note: GitLabNote) -> int:
-        """The first opinion that its author gave after a note, unless that is about another commit."""
+        """The first opinion that the author gave after a note, unless it is about another commit."""
         time = parse_time(note.created_at)
         found = next((one for one in self._opinions_of(note.author) if one.time >= time), None)
         if found is None:
@@ -252,7 +252,7 @@ class GitLabReviews:
         return opinion.author.id in approving and opinion is last
 
     def _comment_reviews(self) -> Iterator[ForgeReview]:
-        """Threads that no opinion followed yet: those that one person started together are a review of comments."""
+        """Threads that no opinion has followed yet: those that one person started together form a comment review."""
         batches: dict[tuple[int, str], list[list[Thread]]] = {}
         for thread in self._threads.get(0, ()):
             author, time = thread[0].author, parse_time(thread[0].created_at)
@@ -274,7 +274,7 @@ class GitLabReviews:
                 )
 
     def _reviews_without_notes(self) -> Iterator[ForgeReview]:
-        """Reviews that only reviewers' states and approvals show. Only an approval's time may be known."""
+        """Reviews known only from reviewers' states and approvals. Only an approval may have a time."""
         noted = {(one.author.id, one.state) for one in self._opinions}
         for reviewer in self._reviewers:
             if reviewer.user is None or reviewer.state != "requested_changes":
@@ -305,7 +305,7 @@ class GitLabReviews:
 
 
 def head_at(versions: Iterable[Version], time: Instant) -> str:
-    """The commit that was the head at a time; empty when that is not certain."""
+    """The commit that was the head at a time; empty if that is uncertain."""
     dated = sorted((parse_time(one.created_at), one.id, one.head_commit_sha or "") for one in versions)
     if not time or any(not when or when == time for when, _, _ in dated):
         return ""
@@ -320,7 +320,7 @@ def _opinions(discussions: Iterable[Discussion]) -> Iterator[Opinion]:
 
 
 def _seconds_between(one: Instant, other: Instant) -> float:
-    """Seconds between two times; infinite when one is unknown."""
+    """The seconds between two times; infinite if one is unknown."""
     return abs(seconds_between(one, other)) if one and other else inf
 
 

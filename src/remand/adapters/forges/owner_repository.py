@@ -1,4 +1,4 @@
-"""What GitHub and Gitea have in common, whose API is modelled on GitHub's: repositories of an owner, their JSON and requests."""
+"""What GitHub and Gitea, whose API is modelled on GitHub's, have in common: repositories of an owner, JSON and requests."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class RepositoryUser(Record, kw_only=True):
     id: int
     login: str = ""
     type: str = "User"
-    """`Bot` for one on GitHub."""
+    """`Bot` for bots on GitHub."""
 
 
 class RepositoryName(Record, kw_only=True):
@@ -85,7 +85,7 @@ class RepositoryLabel(Record, kw_only=True):
 
 
 class RepositoryIssue(Record, kw_only=True):
-    """An issue, or a pull request, which the forges list as one too."""
+    """An issue, or a pull request, which the forges list as an issue too."""
 
     id: int
     number: int
@@ -100,7 +100,7 @@ class RepositoryIssue(Record, kw_only=True):
 
 
 class OwnerRepositoryClient(client.ForgeClient):
-    """The requests that GitHub and Gitea take alike."""
+    """The requests that GitHub and Gitea share."""
 
     _max_status: int
     _issue_query: str
@@ -114,11 +114,11 @@ class OwnerRepositoryClient(client.ForgeClient):
 
     @abstractmethod
     def _account(self, user: RepositoryUser | None) -> Account | None:
-        """None when the account is gone."""
+        """The account of a user; None if it was deleted."""
 
     @abstractmethod
     def _line_data(self, comment: ForgeComment) -> dict[str, object]:
-        """The place of a line comment to be posted."""
+        """The fields that place a new line comment."""
 
     def set_status(self, commit: str, state: CheckState, text: str) -> None:
         data = {
@@ -154,7 +154,7 @@ class OwnerRepositoryClient(client.ForgeClient):
         return self._make_issue(self._rest.get(self._issue(number), RepositoryIssue))
 
     def _issues(self, label: str) -> Iterator[ForgeIssue]:
-        """The open issues with a label; for an unknown label Gitea lists all."""
+        """The open issues with a label; for an unknown label, Gitea returns all."""
         path = f"{self._repository}/issues?{self._issue_query}&labels={quote(label, safe='')}"
         found = self._rest.list_all(path, RepositoryIssue)
         return (self._make_issue(issue) for issue in found if issue.pull_request is None)
@@ -188,7 +188,7 @@ class OwnerRepositoryClient(client.ForgeClient):
     def _make_comment(
         self, comment: RepositoryComment, path: str = "", line: int = 0, reply_to: str = ""
     ) -> ForgeComment:
-        """A comment; `is_edited` is for those of the discussion, in which commands may be."""
+        """A comment. `is_edited` is set only for those of the discussion, which may contain commands."""
         return ForgeComment(
             id=str(comment.id),
             text=comment.body or "",

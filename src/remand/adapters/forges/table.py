@@ -1,4 +1,4 @@
-"""The forges by kind, and what is kept between two polls of one. A forge's module is loaded when it is first used, and no other's is."""
+"""The forges by kind, and the data cached between two polls of one. A forge's module is loaded only when it is used."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ def open_forge(
 
 
 def stored_token(kind: str, api: str) -> str:
-    """The token that another program has for a forge; empty where there is no such program."""
+    """The token that another program stores for a forge; empty if there is no such program."""
     return github.gh_token(api) if kind == GITHUB else ""
 
 
 class ForgeCache(Protocol):
-    """Keeps values under keys, where agents cannot change them."""
+    """Stores values by key where agents cannot change them."""
 
     def get(self, key: str) -> bytes | None: ...
 
@@ -38,7 +38,7 @@ class ForgeCache(Protocol):
 
 
 class StoredAnswers:
-    """The last answer of each address."""
+    """The cached answer of each URL."""
 
     def __init__(self, cache: ForgeCache) -> None:
         self._cache = cache
@@ -55,7 +55,7 @@ class StoredAnswers:
 
 
 class StoredMarks:
-    """Short notes under short names."""
+    """Small values by name, stored between polls."""
 
     def __init__(self, cache: ForgeCache) -> None:
         self._cache = cache

@@ -1,4 +1,4 @@
-"""HTTP requests to a forge, with bounded answers, rate limits, and every failure as a ForgeFault."""
+"""HTTP requests to a forge, with size limits, rate limits, and every failure as a ForgeFault."""
 
 from __future__ import annotations
 
@@ -29,22 +29,22 @@ class ForgeReply(NamedTuple):
 
     status: int
     headers: Mapping[str, str]
-    """By their names in lower case."""
+    """Keyed by lower-case name."""
     body: bytes
 
 
 class Transport(Protocol):
-    """Sends one request to a forge."""
+    """Sends requests to a forge."""
 
     def send(self, method: str, url: str, headers: Mapping[str, str], body: bytes) -> ForgeReply:
-        """The answer; a `ForgeFault` when there is none."""
+        """The answer; raises `ForgeFault` if there is none."""
 
     def close(self) -> None:
-        """Closes connections."""
+        """Closes the connections."""
 
 
 class HttpTransport:
-    """Sends requests to one origin and no other: neither a link nor a redirect leads a request away from it."""
+    """Sends requests to one origin only: neither links nor redirects lead elsewhere."""
 
     def __init__(self, api: str, seconds: float = SECONDS) -> None:
         self._origin = origin_of(api)
@@ -53,16 +53,16 @@ class HttpTransport:
                 f"{api} is not the address of a forge. Use https://…; http is allowed only on this machine."
             )
         self._seconds = seconds
-        # Plain http stays on this machine: no proxy of the environment's, and no authorities, which take a while to load.
+        # Plain http stays on this machine: no proxy from the environment, and no CA certificates, which are slow to load.
         is_encrypted = self._origin[0] == "https"
         self._client = httpx2.AsyncClient(
             timeout=seconds, follow_redirects=False, verify=is_encrypted, trust_env=is_encrypted
         )
-        # Only an event loop can end a whole exchange after some seconds, however slowly it drips in.
+        # Only an event loop can limit the time of a whole exchange, however slowly data arrives.
         self._runner = asyncio.Runner()
 
     def send(self, method: str, url: str, headers: Mapping[str, str], body: bytes) -> ForgeReply:
-        """The answer, after redirects within the origin."""
+        """The answer, after following redirects within the origin."""
         try:
             return self._runner.run(self._send(method, url, headers, body))
         except (httpx2.DecodingError, httpx2.InvalidURL, UnicodeError) as error:
@@ -106,7 +106,7 @@ class HttpTransport:
 
 
 def origin_of(url: str) -> tuple[str, str, int] | None:
-    """Scheme, host and port; None for an address that no token may be sent to."""
+    """Scheme, host and port; None for a URL to which no token may be sent."""
     try:
         parts = urlsplit(url)
         host, port = parts.hostname or "", parts.port
@@ -126,15 +126,15 @@ def _is_this_machine(host: str) -> bool:
 
 
 PAUSE = 60.0
-"""Seconds to wait when the forge does not say how long; doubled each time in a row."""
+"""The seconds to wait if the forge does not say; doubled with each consecutive limit."""
 WINDOW = 3600.0
-"""No primary limit lasts longer, whatever the two clocks say."""
+"""No primary limit lasts longer, even if the two clocks differ."""
 LONGEST = 24 * 3600.0
 WORDS = ("rate limit", "abuse detection", "too many requests")
 
 
 class RateLimits:
-    """Remembers a rate limit, also across processes, and refuses every request while it lasts."""
+    """Remembers a rate limit, also across processes, and refuses every request while it is in force."""
 
     def __init__(self, clock: Clock, memory: AnswerCache, address: str) -> None:
         self._clock, self._memory = clock, memory
@@ -144,7 +144,7 @@ class RateLimits:
         self._until: Instant = kept.body if kept is not None and is_instant(kept.body) else ""
 
     def check(self) -> None:
-        """Raises while a limit lasts."""
+        """Raises a fault while a limit is in force."""
         if self._until and self._clock.now() < self._until:
             raise self.fault()
 
@@ -156,13 +156,13 @@ class RateLimits:
         )
 
     def note_limit(self, reply: ForgeReply) -> ForgeFault:
-        """Notes a limit that an answer reports; gives the fault."""
+        """Records a limit that an answer reports, and returns the fault."""
         self._set_pause(pause_seconds(reply, self._clock.now(), self._in_a_row))
         self._in_a_row += 1
         return self.fault()
 
     def note_reply(self, reply: ForgeReply) -> None:
-        """Notes an answer that may be the last that the limit allows."""
+        """Records an answer that may be the last one that the limit allows."""
         self._in_a_row = 0
         if is_quota_empty(reply):
             self._set_pause(pause_seconds(reply, self._clock.now(), 0))
@@ -173,7 +173,7 @@ class RateLimits:
 
 
 def is_rate_limited(reply: ForgeReply, message: str) -> bool:
-    """True when an answer reports a limit: 429, or a 403 that says so in one of the known ways."""
+    """True if an answer reports a limit: 429, or a 403 with one of the known indications."""
     if reply.status == 429:
         return True
     words = message.casefold()
@@ -183,12 +183,12 @@ def is_rate_limited(reply: ForgeReply, message: str) -> bool:
 
 
 def is_quota_empty(reply: ForgeReply) -> bool:
-    """True when the answer says that nothing remains of the primary limit."""
+    """True if nothing remains of the primary limit."""
     return _header(reply, "remaining") == "0"
 
 
 def pause_seconds(reply: ForgeReply, now: Instant, in_a_row: int) -> float:
-    """How many seconds to wait: as the forge says, else until the limit is reset, else longer each time."""
+    """The seconds to wait: as the forge says, else until the limit resets, else longer with each consecutive limit."""
     retry_after = _retry_after(reply.headers.get("retry-after", ""), now)
     if retry_after is not None:
         return min(max(retry_after, 1.0), LONGEST)
@@ -204,7 +204,7 @@ def _header(reply: ForgeReply, name: str) -> str:
 
 
 def _retry_after(text: str, now: Instant) -> float | None:
-    """Seconds, or the seconds until a date; None when it is neither."""
+    """The value of Retry-After in seconds, whether given as seconds or a date; None if it is neither."""
     seconds = _seconds(text)
     if seconds is not None or not text:
         return seconds
@@ -229,7 +229,7 @@ MAX_MESSAGE = 200
 def status_fault(
     reply: ForgeReply, forge: str, token_name: str, message: str, path: str
 ) -> ForgeFault | None:
-    """The fault that a status means for a request of that path; None below 400."""
+    """The fault for an error status of a request to that path; None below 400."""
     why = f"{reply.status}: {message}" if message else f"{reply.status}"
     if reply.status < 400:
         return None
@@ -258,7 +258,7 @@ def status_fault(
 
 
 def error_text(reply: ForgeReply, *secrets: str) -> str:
-    """The message of an error's body, short, printable and without secrets; empty when there is none."""
+    """The message in an error's body, short, printable and without secrets; empty if there is none."""
     try:
         body = msgspec.json.decode(reply.body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):

@@ -1,4 +1,4 @@
-"""Webhooks: verifies who sent a delivery, reads which pull request it is about, and wakes the poller."""
+"""Webhooks: verifies the sender of a delivery, reads which pull request it is about, and wakes the poller."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ GITHUB, GITLAB, GITEA, FORGEJO = "github", "gitlab", "gitea", "forgejo"
 
 
 class Delivery(Record, kw_only=True):
-    """A pull request may have changed."""
+    """A delivery which says that a pull request may have changed."""
 
     id: str
-    """Of the delivery: one that was seen before needs no poll."""
+    """The id of the delivery: a repeated one needs no poll."""
     repository: str
     number: int
 
@@ -40,7 +40,7 @@ class IgnoredDelivery(Record, kw_only=True):
 
 
 class RefusedDelivery(Record, kw_only=True):
-    """Not from the forge, or not readable."""
+    """A delivery that is not from the forge, or is unreadable."""
 
     why: str
 
@@ -60,7 +60,7 @@ class _Issue(_NumberedItem, kw_only=True):
 
 
 class _Payload(Record, kw_only=True):
-    """The fields of a delivery that are read: repository and number, wherever the forge has them."""
+    """The fields of a delivery that are read: repository and number, in the places where forges put them."""
 
     repository: _RepositoryName | None = None
     project: _RepositoryName | None = None
@@ -83,7 +83,7 @@ _IDS = {
 def read_delivery(
     kind: str, headers: Mapping[str, str], body: bytes, secret: str
 ) -> Delivery | IgnoredDelivery | RefusedDelivery:
-    """What a delivery says. Nothing in it is read before its signature was checked."""
+    """Parses a delivery, after verifying its signature."""
     named = {name.lower(): value for name, value in headers.items()}
     if kind not in _IDS:
         return RefusedDelivery(why=f"{kind} is no forge whose deliveries are known")
@@ -140,7 +140,7 @@ def _pull_number(payload: _Payload) -> int | None:
 
 
 SECONDS = 10.0
-"""How long a delivery may take from the first byte to the last, however slowly it drips in."""
+"""The most seconds from the first byte of a delivery to the last, however slowly it arrives."""
 AT_ONCE = 64
 REMEMBERED = 10_000
 WEBHOOK_PATH = "/webhooks"
@@ -148,7 +148,7 @@ SECRET = "REMAND_WEBHOOK_SECRET"  # noqa: S105 - the name of a variable
 
 
 class WebhookListener:
-    """Waits for deliveries in a thread of its own. A delivery is only a reason to poll the forge."""
+    """Receives deliveries in its own thread. A delivery only triggers a poll of the forge."""
 
     def __init__(
         self, host: str, port: int, *, kind: str, repository: str, secret: str, wake: Callable[[int], None]
@@ -171,7 +171,7 @@ class WebhookListener:
 
     @property
     def address(self) -> str:
-        """Where the forge sends its webhooks."""
+        """The URL to which the forge sends its webhooks."""
         return f"http://{self._host}:{self._server.server_address[1]}{WEBHOOK_PATH}"
 
     def start(self) -> None:
@@ -182,9 +182,9 @@ class WebhookListener:
         self._server.server_close()
 
     def _answer(self, headers: dict[str, str], body: bytes) -> tuple[int, str]:
-        """The status and text for one delivery. One that came before is answered, and wakes no poll.
+        """The status and text that answer a delivery. A repeated one is answered without triggering a poll.
 
-        Its id is not signed, so the same body under another id is no new delivery either.
+        Its id is not signed, so the same body with another id counts as a repetition too.
         """
         found = read_delivery(self._kind, headers, body, self._secret)
         if isinstance(found, IgnoredDelivery):
@@ -206,7 +206,7 @@ class _RecentDeliveries:
         self._lock = threading.Lock()
 
     def is_new(self, *names: str) -> bool:
-        """True when none of the names is known; from then on all are."""
+        """True if none of the names is known; then remembers all of them."""
         with self._lock:
             is_new = not any(name in self._names for name in names)
             self._names.update(dict.fromkeys(names))
@@ -216,7 +216,7 @@ class _RecentDeliveries:
 
 
 class _Server(ThreadingHTTPServer):
-    """Accepts so many connections at once, and closes any more at once."""
+    """Accepts a limited number of connections and closes any more immediately."""
 
     daemon_threads = True
     allow_reuse_address = True
@@ -233,7 +233,7 @@ class _Server(ThreadingHTTPServer):
             self.shutdown_request(request)
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
-        """Answers, and frees the place before the client sees the end: one that comes again at once is accepted."""
+        """Handles a request and frees its slot before the client sees the end, so that it can reconnect at once."""
         try:
             self.finish_request(request, client_address)
         except OSError:
@@ -243,7 +243,7 @@ class _Server(ThreadingHTTPServer):
             self.shutdown_request(request)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Prints nothing: a client that went away is no error of ours."""
+        """Prints nothing: a client that disconnects is not an error."""
 
 
 class _DeadlineReader(RawIOBase):
@@ -298,6 +298,6 @@ def _handler(answer: Callable[[dict[str, str], bytes], tuple[int, str]]) -> type
             self.wfile.write(content)
 
         def log_message(self, *_: Any) -> None:
-            """Prints nothing: what a delivery leads to is in the log."""
+            """Prints nothing: the effect of a delivery is in the log."""
 
     return Handler

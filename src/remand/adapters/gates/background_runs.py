@@ -1,4 +1,4 @@
-"""Gate runs that continue in the background and are found again by name, and the done claims that a scheduler starts so."""
+"""Gate runs that continue in the background and are found again by name, and the done claims that a scheduler starts this way."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ MAX_ERRORS = 1200
 
 
 class BackgroundRuns:
-    """Each run holds a lock for as long as it lives, so that one that was killed is not waited for."""
+    """Background runs by name. Each holds a lock while it is alive, so that nobody waits for one that was killed."""
 
     def __init__(self, folder: str) -> None:
         self._folder = folder
 
     def start(self, name: str, command: Sequence[str], environment: Mapping[str, str]) -> bool:
-        """Starts a run in a session of its own, and in no folder of a project, unless one of that name is going on; False then."""
+        """Starts a run in its own session, outside any project folder; False if a run of that name is already in progress."""
         os.makedirs(self._folder, mode=0o700, exist_ok=True)
         lock = acquire_lock(self._path(name, "lock"))
         if lock < 0:
@@ -54,7 +54,7 @@ class BackgroundRuns:
         return True
 
     def is_running(self, name: str) -> bool:
-        """True while a run of that name goes on."""
+        """True while a run of that name is in progress."""
         try:
             lock = os.open(self._path(name, "lock"), os.O_RDWR | os.O_CLOEXEC)
         except OSError:
@@ -84,7 +84,7 @@ class BackgroundRuns:
         return said or None
 
     def errors(self, name: str, most: int = MAX_ERRORS) -> str:
-        """The end of what the last run of that name wrote to its standard error."""
+        """The end of what the last run of that name wrote to standard error."""
         try:
             with open(self._path(name, "errors"), "rb") as file:
                 file.seek(max(0, os.fstat(file.fileno()).st_size - most))
@@ -109,14 +109,14 @@ if os.getppid() == int(sys.argv[1]):
     del sys.argv[:2]
     runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
 """
-"""Runs a module that is ended with the process that started it, however that ends, where the system can do so."""
+"""Runs a module in a process that is killed when its parent dies for any reason, where the system supports that."""
 
 
 class CommandClaims:
-    """Calls `remand task submit` as the agent, with nothing of the agent's environment.
+    """Calls `remand task submit` as the agent, without anything from the agent's environment.
 
-    It is called in the repository itself: the worktree is the agent's to write, its `.git` and `.got` with it, and
-    would say which repository, which ledger and which rules it belongs to.
+    It runs in the repository itself: the agent can write to its worktree, including `.git` and `.got`, and could
+    thereby choose the repository, the ledger and the rules.
     """
 
     def __init__(self, module: str, root: str, environment: Mapping[str, str]) -> None:
@@ -142,7 +142,7 @@ class CommandClaims:
             raise CannotRun("gates", f"The gates could not run: {error}") from None
 
     def close(self) -> None:
-        """Ends what is being measured; nothing is measured any more."""
+        """Kills the running claims and refuses further ones."""
         with self._lock:
             self._is_closed = True
             for process in self._processes:

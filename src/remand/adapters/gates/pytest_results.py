@@ -1,4 +1,4 @@
-"""A plugin that Remand gives to pytest: it tells results and assertions as they happen, through a pipe."""
+"""A pytest plugin, supplied by Remand, that reports results and assertions through a pipe as they happen."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ _NOTE = "_note_held"
 
 
 class _RunState:
-    """What is known of pytest's run besides."""
+    """Further state of pytest's run."""
 
     def __init__(self) -> None:
         self.session: Any = None
         self.is_called = False
-        """The test was called in this process: what another one notes of it is not known here."""
+        """True if the test was called in this process; assertions noted in another process are not known here."""
         self.read: set[str] = set()
         """The files in which every assertion is noted."""
 
@@ -33,7 +33,7 @@ _state = _RunState()
 
 
 def _leave_no_trace() -> None:
-    """Takes out of the environment what loaded this plugin: programs that tests start are none of our business."""
+    """Removes what loaded this plugin from the environment, so that programs started by tests do not load it."""
     own = os.path.dirname(os.path.abspath(__file__))
     os.environ.pop("PYTEST_PLUGINS", None)
     rest = [name for name in os.environ.pop("PYTHONPATH", "").split(os.pathsep) if name not in ("", own)]
@@ -43,7 +43,7 @@ def _leave_no_trace() -> None:
 
 
 def _watch_statements() -> None:
-    """Has pytest's own rewriting note every assertion that holds, with no other effect on it."""
+    """Makes pytest's assertion rewriting note every assertion that passes, with no other effect."""
     from _pytest.assertion import rewrite
 
     original = rewrite.AssertionRewriter.visit_Assert
@@ -67,7 +67,7 @@ def _watch_statements() -> None:
         _state.read.add(os.path.abspath(self.module_path or ""))
         run_original(self, mod)
 
-    # The rewritten code finds it under this name in that module, and a pytest that a test starts would not.
+    # Rewritten code looks it up under this name in that module; a nested pytest does not find it.
     setattr(rewrite, _NOTE, told.note)
     rewrite._write_pyc = lambda *args: False  # noqa: SLF001, ARG005 - as below
     rewrite.AssertionRewriter.visit_Assert = visit  # type: ignore[method-assign]  # pytest has no hook for it
@@ -87,7 +87,7 @@ if _PIPE:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: Any, items: list[Any]) -> None:
-    """Leaves out what does not stand in the files that are asked for."""
+    """Deselects items outside the requested files."""
     wanted = {os.path.abspath(name) for name in _FILES}
     asked = [item for item in items if not wanted or _path_of(item) in wanted]
     if asked and len(asked) < len(items):
@@ -96,7 +96,7 @@ def pytest_collection_modifyitems(config: Any, items: list[Any]) -> None:
 
 
 def _path_of(item: Any) -> str:
-    """The file of a test; pytest 6 has it under the older name alone."""
+    """The file of a test; pytest 6 knows it only under the older name."""
     return os.path.abspath(str(getattr(item, "path", None) or item.fspath))
 
 

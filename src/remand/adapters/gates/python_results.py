@@ -1,7 +1,7 @@
-"""What the plugins for pytest and unittest have in common: they tell results and assertions through a pipe.
+"""What the plugins for pytest and unittest have in common: they report results and assertions through a pipe.
 
-It is put beside the pipe and loaded in whatever Python the project has, so it imports nothing of ours. Nothing that a
-test does to its process may make it fail: what it calls while tests run, it took before the first one began.
+It is placed next to the pipe and loaded by whatever Python the project has, so it imports nothing else of Remand.
+Nothing that a test does to its process may make it fail: it stores the functions it calls before the first test runs.
 """
 
 from __future__ import annotations
@@ -46,9 +46,9 @@ MAX_IDS = 200
 
 
 class RunState:
-    """What is known of the run, and of the test that runs now.
+    """The state of the run, and of the current test.
 
-    The functions are kept here, where those that tests put in their place do not reach them.
+    The functions are stored here, where tests that replace the originals do not affect them.
     """
 
     def __init__(self) -> None:
@@ -57,7 +57,7 @@ class RunState:
         self.encode = json.JSONEncoder().encode
         self.pipe = -1
         self.path = ""
-        """The file of the test that runs."""
+        """The file of the current test."""
         self.held: set[int] = set()
 
 
@@ -65,12 +65,12 @@ state = RunState()
 
 
 def open_pipe(path: str) -> None:
-    """Begins to tell; raises OSError where there is no pipe."""
+    """Opens the pipe for reporting; raises OSError if there is none."""
     state.pipe = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
 
 
 def tell(**record: Any) -> None:
-    """Sends one record; nobody who listens is no reason for a test to fail."""
+    """Sends one record; if nobody reads the pipe, no test fails because of that."""
     if state.pipe < 0 or state.process_id() != PROCESS:
         return
     line = state.encode({"pid": PROCESS, **record}).encode() + b"\n"
@@ -82,19 +82,19 @@ def tell(**record: Any) -> None:
 
 
 def tell_collected(ids: list[str]) -> None:
-    """Names the tests before the first one runs."""
+    """Reports the ids of the tests before the first one runs."""
     for at in range(0, len(ids), MAX_IDS):
         tell(kind="collected", ids=ids[at : at + MAX_IDS])
 
 
 def note(path: str, line: int) -> None:
-    """An assertion held."""
+    """Notes an assertion that passed."""
     if path == state.path:
         state.held.add(line)
 
 
 def watch_methods() -> None:
-    """Notes unittest's assertions that hold."""
+    """Makes unittest's assertion methods note each assertion that passes."""
     from unittest import TestCase
 
     for name in ASSERTIONS:

@@ -1,4 +1,4 @@
-"""Gate results: told through a pipe while tests run, kept in a sealed cache, and written as reports."""
+"""Gate results: reported through a pipe while tests run, stored in a sealed cache, and written as reports."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _SEAL = 32
 
 
 class FileCache:
-    """One file a result. What is damaged, or sealed by someone else, is not there."""
+    """A cache with one file per result. Damaged entries, and those with a foreign seal, count as missing."""
 
     def __init__(self, folder: str) -> None:
         self._folder = folder
@@ -40,7 +40,7 @@ class FileCache:
         return value if hmac.compare_digest(seal, self._seal(key, value)) else None
 
     def put(self, key: str, value: bytes) -> None:
-        """Keeps something under a key, whole or not at all. A full disk only means that it is not kept."""
+        """Stores a value under a key, atomically. If the disk is full, it is not stored."""
         path = self._path(key)
         with suppress(OSError):
             os.makedirs(self._folder, mode=0o700, exist_ok=True)
@@ -56,7 +56,7 @@ class FileCache:
         return hmac.digest(self._own_secret(), key.encode() + b"\0" + value, sha256)
 
     def _own_secret(self) -> bytes:
-        """This folder's secret, made once; whoever comes second takes the first one's."""
+        """This folder's secret, created once; of concurrent creators, the first one wins."""
         if not self._secret:
             os.makedirs(self._folder, mode=0o700, exist_ok=True)
             path = os.path.join(self._folder, "secret")
@@ -73,7 +73,7 @@ class FileCache:
         return self._secret
 
     def _make_room(self) -> None:
-        """Lets go of the oldest results when there are many."""
+        """Removes the oldest results when there are too many."""
         names = [name for name in os.listdir(self._folder) if _RESULT_KEY.fullmatch(name)]
         if len(names) < KEPT_RESULTS:
             return
@@ -86,18 +86,18 @@ class FileCache:
 MAX_REPORT = 128 << 20
 KEPT_REPORTS = 200
 OUTPUT_PREFIX = "output-"
-"""Begins the name of what a command said, which is kept beside the reports of verdicts."""
+"""The file-name prefix of a command's output, which is stored next to the reports of verdicts."""
 
 
 class FileReports:
-    """Reports in a folder of ours, and short-lived ones in the system's."""
+    """Reports in a folder of ours, and short-lived ones in the system's temporary folder."""
 
     def __init__(self, folder: str) -> None:
         self._folder = folder
 
     @contextmanager
     def folder(self) -> Iterator[str]:
-        from tempfile import TemporaryDirectory  # loaded when something is measured
+        from tempfile import TemporaryDirectory  # loaded only when something is measured
 
         with TemporaryDirectory(prefix="remand-report-", ignore_cleanup_errors=True) as path:
             yield path
@@ -126,7 +126,7 @@ class FileReports:
         return name
 
     def _make_room(self, is_output: bool) -> None:
-        """Removes the oldest reports, or outputs: as there are more of these, they are counted apart."""
+        """Removes the oldest reports or outputs, which are counted separately because there are more of the latter."""
         every = [entry for entry in os.scandir(self._folder) if entry.name.endswith(".md")]
         paths = [entry.path for entry in every if entry.name.startswith(OUTPUT_PREFIX) == is_output]
         for path in sorted(paths, key=os.path.getmtime)[:-KEPT_REPORTS]:
@@ -143,7 +143,7 @@ _decode = msgspec.json.Decoder(ResultRecord).decode
 def watch_results(
     command: Sequence[str], folder: str, files: Sequence[str] = ()
 ) -> Iterator[ResultWatch | None]:
-    """What a command is to be given so that its results are told; None for one that cannot tell them."""
+    """What a command needs in order to report its results; None if its runner cannot report them."""
     load = find_plugin_loader(command)
     if load is None:
         yield None
@@ -167,9 +167,9 @@ _BLOCK = 4096
 
 
 def _closed_runs(folder: str) -> Iterator[ResultRecord]:
-    """The programs whose closing record is there, in a file that names their process.
+    """The programs whose closing record is present in a file that names their process.
 
-    Go writes it in blocks of one size and, when all tests have ended, the rest.
+    Go writes the file in blocks of a fixed size and the rest when all tests have ended.
     """
     for entry in os.scandir(folder):
         pid = entry.name.removeprefix(_CLOSING)
@@ -191,10 +191,10 @@ def _ends_a_line(path: str) -> bool:
 
 
 class _PipeReader:
-    """Reads a pipe in a thread of its own until it is told that nobody writes any more."""
+    """Reads a pipe in its own thread until it is told that all writers are done."""
 
     def __init__(self, path: str) -> None:
-        # With an end to write of our own there is no end of file, however often others open and close it.
+        # Holding a write end ourselves prevents an end of file, however often others open and close the pipe.
         self._descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
         self._lines: list[bytes] = []
         self._size = 0
@@ -205,7 +205,7 @@ class _PipeReader:
     def _read(self) -> None:
         rest = b""
         while not (rest.endswith(_LAST) and not self._is_open):
-            # A line without an end is no record of ours, and is not gathered for ever.
+            # An overlong line without an end is not one of our records, so buffering it stops.
             rest = self._keep(rest[-MAX_LINE:] + os.read(self._descriptor, 1 << 16))
 
     def _keep(self, content: bytes) -> bytes:
@@ -216,7 +216,7 @@ class _PipeReader:
         return rest
 
     def records(self) -> tuple[ResultRecord, ...]:
-        """Everything that arrived, in its order; closes the pipe."""
+        """All records that arrived, in order; closes the pipe."""
         if self._is_open:
             self._is_open = False
             os.write(self._descriptor, _LAST)
@@ -240,7 +240,7 @@ _LIBTEST_OUTCOMES = {"ok": "passed", "failed": "failed", "ignored": "skipped"}
 
 
 def _read_libtest_line(line: bytes, begun: ResultRecord) -> Iterator[ResultRecord]:
-    """The result that a line of Rust's own harness tells, of the program that began last."""
+    """The result in a line of Rust's libtest harness, for the program that started last."""
     match = _LIBTEST.fullmatch(line.decode("utf-8", "replace"))
     if match:
         test_id, outcome = f"{begun.id}::{match[2]}", _LIBTEST_OUTCOMES[match[1]]
@@ -248,4 +248,4 @@ def _read_libtest_line(line: bytes, begun: ResultRecord) -> Iterator[ResultRecor
 
 
 _LAST = b"\0end\0"
-"""What we write ourselves when the command has ended, so that the reader does."""
+"""Written by ourselves after the command has ended, so that the reader ends."""

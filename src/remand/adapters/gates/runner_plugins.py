@@ -1,4 +1,4 @@
-"""The plugins that have test runners tell their results: for which commands there is one, and how it is loaded."""
+"""The plugins that make test runners report their results: which commands have one, and how it is loaded."""
 
 from __future__ import annotations
 
@@ -12,27 +12,27 @@ from typing import NamedTuple
 
 _OWN = os.path.dirname(__file__)
 _COMMON = "from remand.adapters.gates import python_results as told\n"
-"""What a plugin says to our own tools, and is loaded by another way where it runs."""
+"""The import by which our own tools see the common module; at run time it is loaded differently."""
 _LOADED = """import types
 told = types.ModuleType("told")
 for _name, _space in (("told", told.__dict__), ("plugin", globals())):
     with open(f"{__file__}.{_name}", encoding="utf-8") as _file:
         exec(compile(_file.read(), "<results>", "exec"), _space)
 """
-"""Code of no file is measured by no coverage tool."""
+"""Coverage tools ignore code that belongs to no file."""
 VARIABLE = "REMAND_RESULTS"
-"""Where the pipe is, for plugins that are not loaded from beside it."""
+"""The path of the pipe, for plugins that are not loaded from the same folder."""
 _ISOLATED = ("-I", "-E")
 _PYTHON = re.compile(r"(?:python|pypy)[\d.]*")
 _HARMLESS = ("-B", "-E", "-s", "-S", "-u", "-b", "-bb", "-O", "-Werror", "-Wd", "-X", "dev", "utf8")
-"""Options of Python with which a script is found and run as a module would be."""
+"""Python options that do not change how a script is found and run, compared with a module."""
 
 PluginLoader = Callable[[Sequence[str], str], tuple[tuple[str, ...], dict[str, str]]]
-"""Puts a runner's plugin beside the pipe, and returns the command that loads it with what it needs as environment."""
+"""Writes a runner's plugin next to the pipe, and returns the command that loads it and the environment it needs."""
 
 
 def find_plugin_loader(command: Sequence[str]) -> PluginLoader | None:
-    """What has a command's runner tell its results; None for one that cannot tell them."""
+    """The plugin loader for a command's runner; None if it cannot report results."""
     if _is_pytest(command):
         return _load_pytest
     if _unittest_place(command):
@@ -45,7 +45,7 @@ def find_plugin_loader(command: Sequence[str]) -> PluginLoader | None:
 
 
 def _is_pytest(command: Sequence[str]) -> bool:
-    """True for pytest, called by name or as a module of a Python that takes our plugin."""
+    """True for pytest, by name or as a module of a Python that accepts our plugin."""
     for place, word in enumerate(command):
         name = os.path.basename(word)
         if name in ("pytest", "py.test"):
@@ -62,7 +62,7 @@ def _load_pytest(command: Sequence[str], place: str) -> tuple[tuple[str, ...], d
 
 
 def _write_python_plugin(place: str, plugin: str) -> str:
-    """Writes a plugin beside the pipe, under a name that no file of the project can take; returns that name."""
+    """Writes a plugin next to the pipe, under a name that no project file can have; returns that name."""
     name = f"remand_results_{token_hex(8)}"
     path = os.path.join(place, f"{name}.py")
     _write_new(path, _LOADED)
@@ -72,7 +72,7 @@ def _write_python_plugin(place: str, plugin: str) -> str:
 
 
 def _unittest_place(command: Sequence[str]) -> int:
-    """Where `-m unittest` stands behind a Python that lets a script of ours take its place; 0 where it does not."""
+    """The index of `-m unittest` after a Python whose options allow our script instead; 0 if there is none."""
     for place in range(1, len(command) - 1):
         if (command[place], command[place + 1]) == ("-m", "unittest"):
             before = command[:place]
@@ -125,22 +125,22 @@ _GO_PACKAGES = (
     '"ids":[{{printf "%q" .Dir}}{{range .TestGoFiles}},{{printf "%q" .}}{{end}}'
     '{{range .XTestGoFiles}},{{printf "%q" .}}{{end}}]}{{"\\n"}}{{end}}'
 )
-"""One record for each package with tests: where it is, and its files of tests under the build's own conditions."""
+"""One record per package with tests: its folder, and its test files under the build's constraints."""
 
 
 class _GoOptions(NamedTuple):
-    """What the words of `go test -json` ask for."""
+    """The options of a `go test -json` command."""
 
     place: int
-    """Where `test` stands."""
+    """The index of `test`."""
     build: tuple[str, ...]
-    """What decides about the files of a package."""
+    """The options that select the files of a package."""
     packages: tuple[str, ...]
     runs_all: bool
 
 
 def _read_go_options(command: Sequence[str]) -> _GoOptions | None:
-    """The options of a command that is `go test -json`, perhaps behind `env`; None for any other."""
+    """The options if a command is `go test -json`, possibly behind `env`; otherwise None."""
     places = [
         at
         for at in range(1, len(command))
@@ -183,7 +183,7 @@ _CARGO_STOPS = ("--no-run", "--target", "--doc", "--config", "--list", "--logfil
 
 
 def _is_cargo_test(command: Sequence[str]) -> bool:
-    """True for `cargo test`, perhaps behind `env` and with a toolchain, that runs what it builds here."""
+    """True for `cargo test`, possibly behind `env` and with a toolchain, that runs what it builds on this machine."""
     for at, word in enumerate(command):
         if os.path.basename(word) in ("sh", "bash"):
             return False
@@ -207,17 +207,17 @@ def _write_program(place: str, name: str) -> str:
 
 
 class _Reporter(NamedTuple):
-    """How a runner of JavaScript is given one more reporter on its command line, beside the one that is there."""
+    """How to add our reporter to a JavaScript runner's command line, alongside the existing one."""
 
     runner: re.Pattern[str]
     option: re.Pattern[str]
-    """The option of the reporter that is there: those of the project's settings must not give way to ours."""
+    """The option that sets the existing reporter: ours must not replace the reporters in the project's settings."""
     name: str
     files: tuple[str, ...]
-    """What is put beside the pipe, the reporter first."""
+    """The files written next to the pipe, the reporter first."""
 
     def find_places(self, command: Sequence[str]) -> list[int]:
-        """The words of a command in which the option stands, in a line for a shell or by itself."""
+        """The indexes of the words with the option, either as a word of its own or inside a shell line."""
         if not any(self.runner.search(word) for word in command):
             return []
         words = (*command, "")

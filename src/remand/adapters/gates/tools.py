@@ -23,20 +23,20 @@ _VARIABLES = re.compile(
     r"|GIT_SSL_CAINFO|PIP_[A-Z_]+|UV_[A-Z0-9_]+|(?:npm|NPM)_(?:config|CONFIG)_\w+|NPM_TOKEN|NODE_AUTH_TOKEN|YARN_[A-Z_]+"
     r"|GO(?:PROXY|PRIVATE|NOPROXY|NOSUMDB|SUMDB|INSECURE|VCS)|CARGO_(?:HTTP|NET|REGISTRIES|REGISTRY)_[A-Z0-9_]+"
 )
-"""Variables by which certificates, proxies and registries are set."""
+"""Variables that configure certificates, proxies and registries."""
 _FILES = {
     "PIP_CONFIG_FILE": (".config/pip/pip.conf", ".pip/pip.conf"),
     "NPM_CONFIG_USERCONFIG": (".npmrc",),
     "UV_CONFIG_FILE": (".config/uv/uv.toml",),
     "GOENV": (".config/go/env",),
 }
-"""Settings files in a home, each with the variable that names it where the home is another."""
+"""Settings files in a home folder, each with the variable that overrides its path."""
 _HARMFUL = re.compile(r"\w+_(?:CACHE\w*|TARGET|PREFIX|USER|PROJECT_ENVIRONMENT|ENV_FILE)", re.IGNORECASE)
-"""Variables that say where to put things on the user's machine: a step could only break by them."""
+"""Variables that name output locations on the user's machine: they could only break a step."""
 _PUBLISHING = re.compile(
     r"\w+_PUBLISH_\w+|CARGO_REGISTRY_TOKEN|CARGO_REGISTRIES_CRATES_IO_TOKEN|npm_config_otp", re.IGNORECASE
 )
-"""Variables that no installation needs: with them packages are published."""
+"""Variables that are needed only to publish packages, never to install them."""
 _CERTIFICATE_FILE = re.compile(
     r"SSL_CERT_FILE|REQUESTS_CA_BUNDLE|CURL_CA_BUNDLE|NODE_EXTRA_CA_CERTS|GIT_SSL_CAINFO|PIP_CERT|npm_config_cafile"
     r"|YARN_HTTPS_CA_FILE_PATH|CARGO_HTTP_CAINFO",
@@ -50,7 +50,7 @@ _WITHOUT_SECRETS = re.compile(
     r"|CARGO_HTTP_(?:PROXY|TIMEOUT)|CARGO_NET_RETRY|CARGO_REGISTRIES_\w+_INDEX",
     re.IGNORECASE,
 )
-"""Of the variables those that a step gets which a branch steers, besides certificates and settings files."""
+"""The subset that a step controlled by a branch receives, besides certificates and settings files."""
 _KEYS_WITHOUT_SECRETS = re.compile(
     r"(?:@[\w.-]+:)?registry|(?:extra-)?index-url|index-strategy|index|name|url|default|explicit|find-links|no-index"
     r"|trusted-host|allow-insecure-host|timeout|retries|(?:https?-)?proxy|no-?proxy|cafile|ca(?:\[\])?|cert|strict-ssl"
@@ -62,21 +62,21 @@ _SECTION = re.compile(r"\[+[\w.-]+\]+\s*$")
 _MORE_VALUES = re.compile(r"""\s*["'\]{}]|\s+(?:\[|/|\w+://|[\w.*-]+(?::\d+)?\s*$)""")
 _COMMENT = re.compile(r"\s[#;].*")
 _URL_USER = re.compile(r"""(?:(?<=://)|(?<![^\s=,|"'\[])(?=[^"'\[]))[^/\s]*@""")
-"""Greedy, as a password may have an `@` of its own; a proxy's address may have no scheme."""
+"""Greedy because a password may contain `@`; a proxy's address may lack a scheme."""
 _CERTIFICATE = re.compile(r"-----BEGIN (?:\w+ )?CERTIFICATE-----[^-]*-----END (?:\w+ )?CERTIFICATE-----")
 _PRIVATE_KEY = re.compile(r"-----BEGIN [^-]*PRIVATE KEY.*?-----END [^-]*-----", re.DOTALL)
 _MAX_FILE = 1 << 20
 
 
 class UserSettings(Record, kw_only=True):
-    """What `remand init` noted of the user who called it: where programs are, and how registries are reached."""
+    """What `remand init` recorded about the user who called it: where programs are, and how registries are reached."""
 
     path: tuple[str, ...] = ()
     variables: dict[str, str] = msgspec.field(default_factory=dict)
 
 
 def note_user_settings(folder: str, environment: Mapping[str, str], root: str) -> UserSettings:
-    """Notes the user's own PATH and registry settings in a folder of this machine; what lies in the project stays out."""
+    """Records the user's PATH and registry settings in a folder of this machine, except paths inside the project."""
     home, own = os.path.expanduser("~"), os.path.join(os.path.realpath(root), "")
     variables = {
         name: value
@@ -103,18 +103,18 @@ def note_user_settings(folder: str, environment: Mapping[str, str], root: str) -
 
 
 _SHIM_FOLDER = re.compile(r".*/(?:shims|\.volta/bin)")
-"""Where volta, asdf, mise, pyenv and nodenv put programs that look up in a home which version to run."""
+"""Where volta, asdf, mise, pyenv and nodenv put shims, which look up in the home folder which version to run."""
 _REAL_PROGRAMS = {
     "node": ("-p", "process.execPath"),
     "python3": ("-c", "import sys; print(sys.executable)"),
     "go": ("env", "GOROOT"),
 }
-"""What makes a program say where it really is."""
+"""The arguments that make a program print its real path."""
 _SHIM_SECONDS = 10.0
 
 
 def _behind_shims(folder: str, environment: Mapping[str, str], root: str) -> Iterator[str]:
-    """The folders of the programs that shims run, as the user has chosen them; gates do not see the home they look in."""
+    """The folders of the programs behind shims, in the versions that the user chose; gates do not see the home folder."""
     if not _SHIM_FOLDER.fullmatch(folder):
         return
     for name, words in _REAL_PROGRAMS.items():
@@ -139,7 +139,7 @@ def _behind_shims(folder: str, environment: Mapping[str, str], root: str) -> Ite
 
 
 def _is_private(folder: str) -> bool:
-    """True for a folder in which not everybody may put a program."""
+    """True for a folder that not every user can write to."""
     try:
         status = os.stat(folder)
     except OSError:
@@ -148,7 +148,7 @@ def _is_private(folder: str) -> bool:
 
 
 def read_user_settings(folder: str) -> UserSettings:
-    """What was noted; nothing where `remand init` has not been called on this machine."""
+    """The recorded settings; empty if `remand init` has not been called on this machine."""
     try:
         with open(os.path.join(folder, _NOTE), "rb") as file:
             return msgspec.json.decode(file.read(_MAX_FILE), type=UserSettings)
@@ -157,7 +157,7 @@ def read_user_settings(folder: str) -> UserSettings:
 
 
 class UserRegistries:
-    """The noted settings as a prepare step gets them."""
+    """Passes the recorded settings to prepare steps."""
 
     def __init__(self, folder: str) -> None:
         self._folder = folder
@@ -186,7 +186,7 @@ def _is_certificate_or_settings(name: str) -> bool:
 
 
 def _without_secrets(variables: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """The variables that are known to hold no secret, without the users of addresses."""
+    """The variables that are known to hold no secret, with user names removed from URLs."""
     for name, value in variables.items():
         if _is_certificate_or_settings(name):
             yield name, value
@@ -195,7 +195,7 @@ def _without_secrets(variables: Mapping[str, str]) -> Iterator[tuple[str, str]]:
 
 
 def _is_open(value: str) -> bool:
-    """False for a value in which a password or a key may be left."""
+    """False for a value that may still contain a password or a key."""
     return "@" not in value and "PRIVATE KEY" not in value
 
 
@@ -205,7 +205,7 @@ def _folders(values: Iterable[str]) -> Iterator[str]:
 
 
 def _copy_settings(source: str, target: str, name: str, *, has_secrets: bool) -> None:
-    """Copies the file that a variable names; without secrets, only certificates or the settings known to hold none."""
+    """Copies the file that a variable names; without secrets, only certificates or settings known to hold none."""
     with open(source, encoding="utf-8", errors="surrogateescape") as file:
         text = file.read(_MAX_FILE)
     if not has_secrets:
@@ -216,7 +216,7 @@ def _copy_settings(source: str, target: str, name: str, *, has_secrets: bool) ->
 
 
 def _open_rows(text: str) -> Iterator[str]:
-    """The rows of a settings file that are known to hold no secret: sections, known keys, and their further values."""
+    """The lines of a settings file that are known to hold no secret: sections, known keys and their continuation lines."""
     is_kept = False
     for raw in _PRIVATE_KEY.sub("", text).splitlines():
         row = _COMMENT.sub("", raw)
@@ -238,14 +238,14 @@ def _open_rows(text: str) -> Iterator[str]:
 
 
 class SystemTools:
-    """Tells programs apart by their files, without running them."""
+    """Identifies programs by their files, without running them."""
 
     def __init__(self, folder: str = "") -> None:
         self._folder = folder
-        """Where `remand init` noted the user's settings; empty for none."""
+        """The folder in which `remand init` recorded the user's settings; empty if there is none."""
 
     def digest(self, commands: Sequence[Sequence[str]], path: Sequence[str]) -> str:
-        """Changes when one of the commands' programs does, or what is installed beside it."""
+        """A digest that changes when one of the commands' programs changes, or a package installed next to it."""
         search = os.pathsep.join(path)
         found = sorted({_identity(_program(command), search) for command in commands if command})
         return sha256("\n".join(found).encode("utf-8", "surrogateescape")).hexdigest()[:32]
@@ -258,28 +258,28 @@ class SystemTools:
         return "" if os.access(where, os.X_OK) else program
 
     def note_user(self, environment: Mapping[str, str], root: str) -> None:
-        """Notes what the user's own environment says; whoever calls has made sure that it is the user's."""
+        """Records the user's own environment; the caller has verified that it is the user's."""
         note_user_settings(self._folder, environment, root)
 
     def standard_path(self) -> tuple[str, ...]:
-        """Where programs are looked for when the configuration does not say: never in what the caller's PATH names.
+        """The default search path for programs if the configuration sets none; it never uses the caller's PATH.
 
-        Whoever calls may be an agent. What the user's own PATH had at `remand init` comes first, then beside this
-        interpreter, then the system's folders, then where toolchains install themselves.
+        The caller may be an agent. The PATH recorded at `remand init` comes first, then the folder of this interpreter,
+        then the system's folders, then the default folders of toolchains.
         """
         home = _home()
         own = os.path.dirname(os.path.abspath(sys.executable))
         local = (os.path.join(home, ".cargo", "bin"), os.path.join(home, ".local", "bin"))
         toolchains = (*_rust_toolchain(home), *local, "/usr/local/go/bin")
         noted = read_user_settings(self._folder).path if self._folder else ()
-        # rustup's own proxies in the user's PATH need a home that gates do not see.
+        # rustup's proxies in the user's PATH need a home folder that gates do not see.
         noted = tuple(name for name in noted if not os.path.exists(os.path.join(name, "rustup")))
         folders = (*noted, own, "/usr/local/bin", "/usr/bin", "/bin", *toolchains)
         return tuple(folder for folder in dict.fromkeys(folders) if os.path.isdir(folder))
 
 
 def _home() -> str:
-    """The user's own, by the system's word; a container may give a user that the system does not know."""
+    """The user's home folder according to the system; in a container the system may not know the user."""
     try:
         return pwd.getpwuid(os.getuid()).pw_dir
     except KeyError:
@@ -287,7 +287,7 @@ def _home() -> str:
 
 
 def _rust_toolchain(home: str) -> tuple[str, ...]:
-    """The programs of rustup's default toolchain: its own proxies need a home folder that gates do not see."""
+    """The programs of rustup's default toolchain: rustup's proxies need a home folder that gates do not see."""
     rustup = os.path.join(home, ".rustup")
     try:
         with open(os.path.join(rustup, "settings.toml"), encoding="utf-8") as file:
@@ -299,7 +299,7 @@ def _rust_toolchain(home: str) -> tuple[str, ...]:
 
 
 def _program(command: Sequence[str]) -> str:
-    """The program of a command, behind an `env` that sets variables or a folder for it."""
+    """The program of a command; skips an `env` that sets variables or a folder for it."""
     words = list(command)
     if words[:2] == ["env", "-C"]:
         words = words[3:]
@@ -315,7 +315,7 @@ def _identity(program: str, search: str) -> str:
 
 
 def _packages(prefix: str) -> list[str]:
-    """Where the Pythons of a prefix have their packages."""
+    """The package folders of the Pythons under a prefix."""
     library = os.path.join(prefix, "lib")
     try:
         names = [name for name in os.listdir(library) if name.startswith("python")]
@@ -326,7 +326,7 @@ def _packages(prefix: str) -> list[str]:
 
 
 def _find_program(program: str, search: str) -> str:
-    """Where a program is, as the system would look for it."""
+    """The path of a program, found the way the system does."""
     if os.sep in program:
         return program
     places = (os.path.join(folder, program) for folder in search.split(os.pathsep))

@@ -1,6 +1,6 @@
-"""The script that Remand runs in place of `python -m unittest`: the same, with results and assertions told as they happen.
+"""A script, run by Remand in place of `python -m unittest`, that also reports results and assertions as they happen.
 
-It is put beside the pipe and run by whatever Python the project has, so it imports nothing of ours.
+It is placed next to the pipe and run by whatever Python the project has, so it imports nothing else of Remand.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ _RAISES_ASSERTION = ("LOAD_ASSERTION_ERROR", "LOAD_COMMON_CONSTANT")
 
 
 class _RunState:
-    """What is known of unittest's run besides."""
+    """Further state of unittest's run."""
 
     def __init__(self) -> None:
         self.clock = time.monotonic
         self.depth = 0
-        """How many runs are inside each other: tests may run tests, which are none of ours."""
+        """The nesting depth of runs: the results of runs that tests start are not reported."""
         self.result: Any = None
         self.test: Any = None
         self.begun = 0.0
@@ -41,13 +41,13 @@ _state = _RunState()
 
 
 def _path_of(test: Any) -> str:
-    """The file of the module that a test stands in."""
+    """The file of the module that contains a test."""
     module = sys.modules.get(type(test).__module__)
     return os.path.abspath(getattr(module, "__file__", None) or "")
 
 
 def _name_tests(suite: Any) -> list[str]:
-    """The ids of all tests; a class that a second module imports has its tests run twice, and honestly so."""
+    """The ids of all tests. Tests of a class imported by a second module legitimately run twice and get two ids."""
     names: list[str] = []
     known: dict[str, int] = {}
     for test in _tests_of(suite):
@@ -73,7 +73,7 @@ def _tests_of(suite: Any) -> Iterator[Any]:
 
 
 def _leave_out_files(suite: Any) -> None:
-    """Leaves out the tests that do not stand in the files that are asked for."""
+    """Removes the tests outside the requested files."""
     if not isinstance(suite, unittest.BaseTestSuite):
         return
     rest: Any = [one for one in suite if isinstance(one, unittest.BaseTestSuite) or _path_of(one) in _FILES]
@@ -83,7 +83,7 @@ def _leave_out_files(suite: Any) -> None:
 
 
 def _has_statements(code: CodeType) -> bool:
-    """True for code with an `assert`, of which nothing is noted here."""
+    """True for code with an `assert` statement, which is not noted here."""
     from dis import get_instructions
 
     inner = (constant for constant in code.co_consts if isinstance(constant, CodeType))
@@ -94,7 +94,7 @@ def _has_statements(code: CodeType) -> bool:
 
 
 def _held_lines(test: Any) -> list[int] | None:
-    """Where assertions of a test held; None for one whose assertions are not all noted."""
+    """The lines where assertions of a test passed; None if not all of its assertions are noted."""
     method = getattr(test, getattr(test, "_testMethodName", ""), None)
     code = getattr(unwrap(method), "__code__", None) if method else None
     is_watched = code is not None and code.co_filename == told.state.path and not _has_statements(code)
@@ -123,9 +123,9 @@ def _end(result: Any, test: Any) -> None:
 
 
 def _add(outcome: str, result: Any, test: Any, *rest: Any) -> None:
-    """Takes one outcome of a test: a failure outweighs everything, and a skip what comes after it."""
+    """Records one outcome of a test: a failure overrides everything; otherwise the first outcome counts."""
     if _state.test is None and outcome == "failed" and _state.depth == 1:
-        told.tell(kind="uncollected", id=str(test))  # what sets up a class or a module failed
+        told.tell(kind="uncollected", id=str(test))  # the setup of a class or a module failed
     elif result is _state.result and test is _state.test and (rest[1:] != (None,)):
         _state.outcome = "failed" if outcome == "failed" else _state.outcome or outcome
 
@@ -142,7 +142,7 @@ _METHODS = {
 
 
 def _watch_results() -> None:
-    """Has unittest's own results tell what they are told; those of a project call them, too."""
+    """Makes unittest's result classes report what they are told; a project's own classes call them too."""
     for name, outcome in _METHODS.items():
         setattr(unittest.TestResult, name, _watched_addition(name, outcome))
     for name, take in (("startTest", _begin), ("stopTest", _end)):
@@ -177,7 +177,7 @@ def _watch_program() -> None:
         finally:
             result = getattr(self, "result", None)
             if _state.depth == 1 and result is not None:
-                # What newer releases end with when no test ran is not ours to say.
+                # If no test ran, the exit code depends on the Python release, so the record has none.
                 told.tell(kind="end", status=int(not result.wasSuccessful()) if result.testsRun else -1)
             _state.depth -= 1
 
@@ -193,6 +193,6 @@ if _PIPE:
     except (OSError, ImportError, AttributeError):
         pass
     told.tell(kind="start", takes_files=True)
-    # As `-m` has it, and not the folder of this script.
+    # As `-m` sets it, instead of the folder of this script.
     sys.path[0] = os.getcwd()
     runpy.run_module("unittest", run_name="__main__", alter_sys=True)

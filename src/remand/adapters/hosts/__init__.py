@@ -1,1 +1,1 @@
-"""The agents' own hosts, one file a host: what their hooks say, and how they want to be answered."""
+"""The hosts that agents run in, one module per host: how their hook calls are read and answered."""

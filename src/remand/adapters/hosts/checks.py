@@ -1,4 +1,4 @@
-"""Whether our hooks are installed in a host, and whether they work: each is called as its host would call it."""
+"""Checks whether our hooks are installed in a host and whether they work, by calling each as its host would."""
 
 from __future__ import annotations
 
@@ -20,26 +20,26 @@ from remand.app.hook_calls import HookAnswer
 from remand.app.ports import HookCheck
 
 PROBE = "REMAND_HOOK_PROBE"
-"""Set, it makes our hook answer with a block of its own and touch nothing."""
+"""If set, our hook answers with a test block and changes nothing."""
 PROBE_TEXT = "remand hook probe"
 PAYLOAD = (
     '{"hook_event_name": "Stop", "event_type": "Stop", "status": "completed", "stop_hook_active": false,'
     ' "session_id": "remand-probe", "sessionId": "remand-probe", "conversation_id": "remand-probe"}'
 )
-"""A stop in the words of every host."""
+"""A stop event in the format of every host."""
 SECONDS = 30.0
 MAX_OUTPUT = 64 * 1024
 
 
 class HookCallResult(NamedTuple):
     code: int | None
-    """None when the hook did not end in time."""
+    """None if the hook did not end in time."""
     output: str
     errors: str
 
 
 def call_hook(setup: Setup, command: str, folder: str, seconds: float = SECONDS) -> HookCallResult:
-    """Calls a hook with a stop that is none."""
+    """Calls a hook with a simulated stop."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("REMAND_")}
     environment[PROBE] = "1"
     if setup.project:
@@ -62,7 +62,7 @@ def call_hook(setup: Setup, command: str, folder: str, seconds: float = SECONDS)
 
 
 def _wait_for_exit(process: subprocess.Popen[bytes], seconds: float) -> int | None:
-    """The exit code of a hook that has been given its payload; whatever it left running is ended."""
+    """The exit code of a hook that has received its payload; kills any processes that it left running."""
     with process:
         try:
             process.communicate(PAYLOAD.encode(), timeout=seconds)
@@ -86,12 +86,12 @@ class _HostEntries(NamedTuple):
 
 
 def installed_hosts(root: str) -> list[str]:
-    """The hosts whose settings in a worktree have an entry of ours, or cannot be read."""
+    """The hosts whose settings in a worktree contain an entry of ours or cannot be read."""
     return [name for name in HOSTS if _has_entry(installation.find_setup(name), root)]
 
 
 def missing_hooks(name: str, roots: Sequence[str]) -> str:
-    """What keeps a host's hooks in a project from being called; empty when they are there."""
+    """Why a host does not call our hooks in a project; empty if they are installed."""
     setup = installation.find_setup(name)
     there: set[str] = set()
     try:
@@ -108,7 +108,7 @@ def missing_hooks(name: str, roots: Sequence[str]) -> str:
 
 
 def setup_hints(name: str, executable: str, root: str) -> list[str]:
-    """What a person still has to do after a host's hooks and our MCP server are installed in a worktree."""
+    """What the user still has to do after a host's hooks and our MCP server are installed in a worktree."""
     setup = installation.find_setup(name)
     untrusted = find_untrusted_folder(setup, root)
     told = [
@@ -123,7 +123,7 @@ TRUST_IT = "Start `{}` there once and trust the folder."
 
 
 def find_untrusted_folder(setup: Setup, root: str) -> str:
-    """Why a host runs neither hooks nor tools of a folder: the user does not trust it there; empty when it does."""
+    """Why a host runs neither hooks nor tools in a folder, namely because the user does not trust it; otherwise empty."""
     trust = setup.trust
     if trust is None or (trust.exempt and os.environ.get(trust.exempt, "") == "true"):
         return ""
@@ -141,7 +141,7 @@ def find_untrusted_folder(setup: Setup, root: str) -> str:
 
 
 def _trust_file(trust: FolderTrust) -> str:
-    """The file for which a variable may name another folder: Gemini CLI's has the host's own inside, Copilot's is that."""
+    """The host's file of trusted folders. For Gemini CLI the variable replaces the home folder, for Copilot its own folder."""
     folder = os.environ.get(trust.variable, "")
     if not folder:
         return os.path.expanduser(f"~/{trust.path}")
@@ -153,7 +153,7 @@ def _is_listed(folders: object, root: str) -> bool:
 
 
 def _has_trusting_rule(rules: dict[str, object], root: str) -> bool:
-    """Whether the rule with the longest path that is about the folder says that it is trusted, as Gemini CLI reads them."""
+    """True if the rule with the longest path that applies to the folder trusts it, following Gemini CLI's logic."""
     about = [
         (len(path), level)
         for path, level in rules.items()
@@ -163,7 +163,7 @@ def _has_trusting_rule(rules: dict[str, object], root: str) -> bool:
 
 
 def _asks_for_trust(folder: str) -> bool:
-    """Whether the user's settings leave it on that folders have to be trusted."""
+    """True unless the user's settings disable folder trust."""
     found: object = settings.load_settings(
         installation.read_settings(os.path.join(folder, "settings.json")) or "{}"
     )
@@ -180,7 +180,7 @@ def _is_below(path: str, folder: str) -> bool:
 def check_hook(
     name: str, root: str, tracking: installation.WorktreeFiles, seconds: float = SECONDS
 ) -> HookCheck:
-    """Calls a host's installed stop hook as the host would, with a stop that is none, and judges the answer."""
+    """Calls a host's installed stop hook as the host would, with a simulated stop, and judges the answer."""
     setup = installation.find_setup(name)
     try:
         switched_off = _find_off_switch(setup, root)
@@ -251,7 +251,7 @@ def _judge_answer(name: str, path: str, command: str, called: HookCallResult) ->
 
 
 def _server_note(name: str, worktree: installation.HostWorktree) -> str:
-    """What is amiss with our MCP server, without which the hooks work all the same."""
+    """What is wrong with our MCP server, without which the hooks still work."""
     server = installation.HostServer(name)
     again = f"`remand init --hosts {name}` writes it."
     for file in server.files:
@@ -272,7 +272,7 @@ def _missing_events(setup: Setup, there: set[str]) -> list[str]:
 
 
 def _find_off_switch(setup: Setup, root: str) -> str:
-    """The file that turns all hooks of a host off; empty when none does."""
+    """The file that disables all hooks of a host; empty if none does."""
     for path, text in _texts(setup, root):
         with installation.naming_settings_file(path):
             if settings.are_hooks_off(setup, text):
@@ -281,7 +281,7 @@ def _find_off_switch(setup: Setup, root: str) -> str:
 
 
 def _find_entries(setup: Setup, root: str) -> list[_HostEntries]:
-    """Our entries in the files of a host."""
+    """Our entries in the settings files of a host."""
     listed = []
     for path, text in _texts(setup, root):
         with installation.naming_settings_file(path):

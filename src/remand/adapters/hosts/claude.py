@@ -24,7 +24,7 @@ SETUP = host.Setup(
     uninstalled_events={hook.TEAMMATE_IDLE: "TeammateIdle", hook.SESSION_END: "SessionEnd"},
     matchers={
         hook.PRE_TOOL: WRITING,
-        # A tool of a server that a plugin brings has the plugin's name in its own.
+        # The tool names of a plugin's server include the plugin's name.
         hook.POST_TOOL: f"{WRITING}|{host.CLAIMING}|mcp__plugin_remand_remand__next_task",
         hook.POST_TOOL_FAILURE: WRITING,
     },
@@ -33,11 +33,11 @@ SETUP = host.Setup(
     switch=("disableAllHooks",),
 )
 SPOKEN = frozenset({hook.TASK_COMPLETED, hook.TEAMMATE_IDLE})
-"""The events whose no is heard on standard error only, with exit code 2."""
+"""The events whose refusal is read only from standard error, with exit code 2."""
 
 
 def read(event: str, data: bytes) -> HookCall:
-    """What Claude Code says. Copilot and Cursor, which run these hooks too, say it in the same words."""
+    """Reads Claude Code's format. Copilot and Cursor, which also run these hooks, use the same one."""
     return host.read_claude_call(SETUP, event, data, tells_failures=True)
 
 
@@ -55,7 +55,7 @@ LOGIN = (".credentials.json",)
 STATE = ".claude.json"
 WAIT = "MCP_CONNECT_TIMEOUT_MS"
 WAIT_MILLISECONDS = "30000"
-"""How long it waits for our tools before it begins; it goes on without them if they do not come."""
+"""How long it waits for our MCP tools before it starts without them."""
 VARIABLES = (
     "CLAUDE_CODE_OAUTH_TOKEN",
     "CLAUDE_CODE_MAX_OUTPUT_TOKENS",
@@ -76,7 +76,7 @@ CLOUDS = {
 
 
 def launch_config(run: launch.HostRun) -> launch.HostLaunchConfig:
-    """What Claude Code is started with. Options that take several values stand before one that takes one."""
+    """The launch options of Claude Code. Options that take several values come before one that takes a single value."""
     clouds = [
         prefix for name, prefixes in CLOUDS.items() if run.surroundings.get(name) for prefix in prefixes
     ]
@@ -105,7 +105,7 @@ def launch_config(run: launch.HostRun) -> launch.HostLaunchConfig:
     )
     if not run.is_confined:
         return own.merge(launch.passed_folder(run, FOLDER))
-    # A folder of its own. Its state it gets as a copy: the user's has all projects in it, and is written often.
+    # Each run gets its own folder with a copy of the state file: the user's contains all projects and is written often.
     source = run.own_folder(FOLDER, ".claude")
     state = os.path.join(source if run.surroundings.get(FOLDER) else run.home, STATE)
     confined = launch.HostLaunchConfig(
@@ -119,5 +119,5 @@ def prints_json(words: list[str]) -> bool:
 
 
 def read_output(lines: list[Payload]) -> ports.SessionResult:
-    """A line for each message, and a result at the end."""
+    """Reads the session output: one line per message, and a result at the end."""
     return launch.read_claude(lines)

@@ -1,4 +1,4 @@
-"""Codex: hooks in `.codex/hooks.json`. It takes no answer with a key that it does not know."""
+"""Codex: hooks in `.codex/hooks.json`. It rejects answers with unknown keys."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ SETUP = host.Setup(
 
 
 def read(event: str, data: bytes) -> HookCall:
-    """What Codex says. It tells of a failed command as of any other, and not how it failed."""
+    """Reads Codex's format. It reports failed commands like successful ones, without the kind of failure."""
     return host.read_claude_call(SETUP, event, data, tells_failures=False)
 
 
@@ -69,7 +69,7 @@ def launch_config(run: launch.HostRun) -> launch.HostLaunchConfig:
 
 
 ACTS = frozenset({"agent_message", "command_execution", "file_change", "mcp_tool_call", "web_search"})
-"""What Codex tells of that is one step of an agent."""
+"""The item types in Codex's output that count as one step of an agent."""
 
 
 def prints_json(words: list[str]) -> bool:
@@ -77,7 +77,7 @@ def prints_json(words: list[str]) -> bool:
 
 
 def read_output(lines: list[Payload]) -> ports.SessionResult:
-    """A line for each thing it does; a turn is what it calls a whole session of them."""
+    """Reads the session output: one line per item. Codex calls a whole session of items a turn."""
     items = [line.part("item") for line in lines if line.text("type") == "item.completed"]
     ends = [line.part("usage") for line in lines if line.text("type") == "turn.completed"]
     failed = [line.part("error").text("message") for line in lines if line.text("type") == "turn.failed"]

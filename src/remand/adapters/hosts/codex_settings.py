@@ -1,4 +1,4 @@
-"""Codex's own settings: which hooks the user trusts, where keys are, and what it takes on its command line."""
+"""Codex's own settings: which hooks the user trusts, which variables contain keys, and options for its command line."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ WITHOUT_MATCHER = frozenset({"Stop", "UserPromptSubmit"})
 
 
 def find_distrust(config: str, path: str, entries: list[HookEntry]) -> str:
-    """Why Codex would leave out one of our entries in a file; empty when it runs them all."""
+    """Why Codex would skip one of our entries in a file; empty if it runs them all."""
     try:
         settings = tomllib.loads(config)
     except tomllib.TOMLDecodeError as error:
@@ -43,7 +43,7 @@ def _problem(state: dict[str, object], entry: HookEntry) -> str:
 
 
 def trust_key(path: str, entry: HookEntry) -> str:
-    """The name under which Codex remembers what the user said about a hook."""
+    """The key under which Codex stores the user's decision about a hook."""
     return f"{path}:{snake_case(entry.event)}:{entry.place}"
 
 
@@ -63,7 +63,7 @@ def hook_identity(entry: HookEntry) -> str:
 
 
 def codex_config() -> str:
-    """What Codex's own settings say; empty when there are none."""
+    """The user's Codex settings; empty if there are none."""
     home = os.environ.get("CODEX_HOME", "") or os.path.join(os.path.expanduser("~"), ".codex")
     return read_start(os.path.join(home, "config.toml")).decode("utf-8", "replace")
 
@@ -71,11 +71,11 @@ def codex_config() -> str:
 MAX_CONFIG = 1 << 20
 STARTUP_SECONDS = 60
 LAYER = "/<session-flags>/config.toml"
-"""By what name Codex remembers the hooks of its command line."""
+"""The name under which Codex remembers the hooks from its command line."""
 
 
 def launch_settings(run: HostRun, setup: Setup) -> list[tuple[str, str]]:
-    """Our hooks, the trust in them, and our tools, as Codex takes settings on its command line."""
+    """Our hooks, their trust entries and our tools, as settings on Codex's command line."""
     text = hook_settings(setup, run)
     table = load_settings(text)[SECTION]
     events = table.items() if isinstance(table, dict) else ()
@@ -87,13 +87,13 @@ def launch_settings(run: HostRun, setup: Setup) -> list[tuple[str, str]]:
         *((f"{SECTION}.{event}", toml_value(groups)) for event, groups in events),
         (f"{SECTION}.state", toml_value(trusted)),
         (f"mcp_servers.{SERVER_NAME}", toml_value(tools)),
-        # A login shell resets PATH. In the sandbox our program is found all the same, and the user's choice stands.
+        # A login shell resets PATH. In the sandbox our program is found anyway, and the user's setting takes precedence.
         *(() if run.is_confined else (("allow_login_shell", "false"),)),
     ]
 
 
 def key_variables(path: str) -> list[str]:
-    """The variables in which the user's settings say that keys are."""
+    """The variables that, according to the user's settings, contain keys."""
     try:
         settings = tomllib.loads(read_start(path, MAX_CONFIG).decode("utf-8"))
     except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError):

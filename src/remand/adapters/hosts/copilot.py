@@ -1,7 +1,7 @@
 """GitHub Copilot, in the terminal and in the cloud: hooks in `.github/hooks/`.
 
-Copilot also runs the hooks in `.claude/settings.json` and `.claude/settings.local.json`. Where both are installed, an event
-fires twice, with the same session and time: see `HookCall.firing_key`.
+Copilot also runs the hooks in `.claude/settings.json` and `.claude/settings.local.json`. If both are installed, an
+event fires twice, with the same session and time: see `HookCall.firing_key`.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ PASCAL_NAMES = {"Stop": hook.STOP, "SubagentStop": hook.SUBAGENT_STOP, "UserProm
 
 
 def read(event: str, data: bytes) -> HookCall:
-    """What Copilot says, in either of its two spellings."""
+    """Reads Copilot's format, in either of its two spellings."""
     given = parse(data)
     known = SETUP.our_name(PASCAL_NAMES.get(event, event[:1].lower() + event[1:]))
     return HookCall(
@@ -83,7 +83,7 @@ def _tool(event: str, given: Payload) -> HookToolUse | None:
 
 
 def render(event: str, answer: HookAnswer) -> host.Rendered:
-    """The answer as Copilot reads it: JSON, always with exit code 0."""
+    """Renders the answer for Copilot: JSON, always with exit code 0."""
     known = SETUP.our_name(PASCAL_NAMES.get(event, event[:1].lower() + event[1:]))
     return host.render_fields(_fields(known, answer, host.answer_text(answer)))
 
@@ -142,7 +142,7 @@ def prints_json(_: list[str]) -> bool:
 
 
 def read_output(lines: list[Payload]) -> ports.SessionResult:
-    """A line for each event. It tells no tokens there, and its cost in requests of a plan, not in money."""
+    """Reads the session output: one line per event, without tokens, and with the cost in requests instead of money."""
     said = [line.part("data") for line in lines if line.text("type") == "assistant.message"]
     failed = [line.part("data").text("message") for line in lines if line.text("type") == "session.error"]
     ends = [line for line in lines if line.text("type") == "result"]

@@ -1,4 +1,4 @@
-"""Cursor: hooks in `.cursor/hooks.json`. A stop is answered with the next message of the user."""
+"""Cursor: hooks in `.cursor/hooks.json`. A stop is refused with a follow-up message to the agent."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from remand.app.scheduler import ports
 NAME = "cursor"
 WRITING = "Shell|Write|Delete|StrReplace|Edit|MultiEdit|NotebookEdit|ApplyPatch"
 FOLLOW_UPS = 20
-"""More than we ever send back in one go: our own count is the limit, not the host's."""
+"""More than we ever send in a row, so that our own limit applies, not the host's."""
 SETUP = host.Setup(
     NAME,
     programs=("cursor-agent",),
     server=host.McpEntry(
         ".cursor/mcp.json",
         {"env": {name: f"${{env:{name}}}" for name in host.PASSED_VARIABLES}},
-        # Cursor starts servers wherever it was started itself.
+        # Cursor starts servers in the folder in which it was started itself.
         arguments=("-C", "${workspaceFolder}"),
     ),
     path=".cursor/hooks.json",
@@ -108,7 +108,7 @@ VARIABLES = ("CURSOR_API_KEY", "CURSOR_AUTH_TOKEN")
 
 
 def launch_config(run: launch.HostRun) -> launch.HostLaunchConfig:
-    """What Cursor is started with. What to do is the last word of its command: it reads no input."""
+    """The launch options of Cursor. The prompt is the last word of its command, because it does not read standard input."""
     tells = run.has("--output-format") or not run.has("-p", "--print")
     own = launch.HostLaunchConfig(
         arguments=() if tells else STREAM,
@@ -143,5 +143,5 @@ def prints_json(words: list[str]) -> bool:
 
 
 def read_output(lines: list[Payload]) -> ports.SessionResult:
-    """What Cursor prints, which is in the words of Claude Code."""
+    """Reads Cursor's output, which has Claude Code's format."""
     return launch.read_claude(lines)

@@ -1,4 +1,4 @@
-"""Gemini CLI: hooks in `.gemini/settings.json`. Anything on standard output that is no JSON lets the agent go."""
+"""Gemini CLI: hooks in `.gemini/settings.json`. If standard output is not JSON, it lets the agent continue."""
 
 from __future__ import annotations
 
@@ -65,11 +65,11 @@ def read(event: str, data: bytes) -> HookCall:
 
 
 WRAPPER = "<untrusted_context>\n"
-"""What newer versions put before the output of a command."""
+"""The prefix that newer versions add to a command's output."""
 
 
 def gemini_exit_code(output: str) -> int | None:
-    """The exit code of a command, which is told only when it is not 0."""
+    """The exit code of a command, which the output contains only if it is not 0."""
     code = host.exit_code_in_text(output, "Exit Code: ")
     has_ended = output.removeprefix(WRAPPER).startswith("Output: ") and "\nSignal: " not in output
     return 0 if code is None and has_ended else code
@@ -95,7 +95,7 @@ def _fields(event: str, answer: HookAnswer, text: str) -> dict[str, object]:
 
 FOLDER = "GEMINI_CLI_HOME"
 TRUST = "GEMINI_CLI_TRUST_WORKSPACE"
-"""Without it no hook is run, and a session without a person at the keyboard does not begin."""
+"""Without it no hook runs, and non-interactive sessions do not start."""
 STREAM = ("--output-format", "stream-json")
 READABLE = (
     "settings.json",
@@ -143,7 +143,7 @@ def _folder_names(folder: str) -> list[str]:
 
 
 STEPS = frozenset({"message", "tool_use", "tool_result", "error"})
-"""What Gemini CLI tells of that comes between two messages; a stop that was sent back is an error to it."""
+"""The output events that count as steps between messages; a stop that our hook blocked appears as an error."""
 
 
 def prints_json(_: list[str]) -> bool:
@@ -151,7 +151,7 @@ def prints_json(_: list[str]) -> bool:
 
 
 def read_output(lines: list[Payload]) -> ports.SessionResult:
-    """A line for each piece of a message, or one object at the end."""
+    """Reads the session output: one line per part of a message, or a single object at the end."""
     results = [line for line in lines if line.text("type") == "result" or line.has("stats")]
     last = results[-1] if results else Payload({})
     failed = [line.part("error") for line in lines if line.has("error")]
@@ -166,7 +166,7 @@ def read_output(lines: list[Payload]) -> ports.SessionResult:
 
 
 def _last_message(steps: list[Payload]) -> str:
-    """The last message, which comes in pieces."""
+    """The last message, joined from its parts."""
     pieces: list[str] = []
     for step in reversed(steps):
         if step.text("role") != "assistant":
@@ -176,7 +176,7 @@ def _last_message(steps: list[Payload]) -> str:
 
 
 def _steps(steps: list[Payload]) -> int:
-    """Uses of tools, and messages, whose pieces follow one another."""
+    """Tool uses and messages, with consecutive parts of a message joined."""
     is_said = [step.text("role") == "assistant" for step in steps]
     messages = sum(now and not before for before, now in zip([False, *is_said], is_said, strict=False))
     return messages + sum(step.text("type") == "tool_use" for step in steps)

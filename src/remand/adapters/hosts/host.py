@@ -1,4 +1,4 @@
-"""What hosts share: what is known of each, and how their hook calls are read and answered. Every hook call loads this."""
+"""What hosts share: the facts about each, and how hook calls are read and answered. Every hook call loads this."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from remand.app import hook_calls as hook
 from remand.app.hook_calls import HookAnswer, HookCall, HookToolUse, Payload, compose, parse
 
 Rendered = tuple[str, str, int]
-"""An answer in a host's own form: standard output, standard error, exit code."""
+"""An answer in a host's format: standard output, standard error, exit code."""
 SILENCE: Rendered = ("", "", 0)
 
 
@@ -21,31 +21,31 @@ CLAUDE_NAMES = {
     hook.PROMPT: "UserPromptSubmit",
     hook.CONFIG_CHANGE: "ConfigChange",
 }
-"""The events as Claude Code calls them, and hosts that speak like it."""
+"""The event names of Claude Code and of hosts that copy its format."""
 
 
 def claude_names(*without: str) -> dict[str, str]:
-    """The events of a host that calls them as Claude Code does, and lacks some."""
+    """The events of a host that uses Claude Code's names, except those in `without`."""
     return {event: name for event, name in CLAUDE_NAMES.items() if event not in without}
 
 
 def snake_case(name: str) -> str:
-    """`PreToolUse` as `pre_tool_use`."""
+    """Converts `PreToolUse` to `pre_tool_use`."""
     return "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in name).lstrip("_")
 
 
 SERVER_NAME = "remand"
-"""What hosts call our MCP server."""
+"""The name of our MCP server in host settings."""
 PASSED_VARIABLES = ("REMAND_ACTOR", "REMAND_TASK", "REMAND_HANDOFF", "REMAND_SOCKET")
-"""The variables that tell our server whom it speaks for."""
+"""The variables that tell our server on whose behalf it acts."""
 FOLDER_VARIABLES = ("XDG_RUNTIME_DIR", "XDG_STATE_HOME")
-"""The variables that tell it where things are kept, for hosts that pass on nothing by themselves."""
+"""The variables that locate its data, for hosts that pass no environment to servers."""
 TOOL_SECONDS = 900
-"""How long a host is told to wait for a tool: handing work in takes as long as the gates do."""
+"""The tool timeout that hosts are given: submitting work takes as long as the gates do."""
 
 
 class McpEntry:
-    """How one host is told of our MCP server."""
+    """How our MCP server is configured in one host."""
 
     def __init__(
         self,
@@ -57,29 +57,29 @@ class McpEntry:
         base: dict[str, object] | None = None,
     ) -> None:
         self.path = path
-        """The file in the project; empty when the host has none there."""
+        """The settings file in the project; empty if the host has none there."""
         self.is_toml = path.endswith(".toml")
         self.extras = extras or {}
-        """What the entry has besides the program."""
+        """The fields of the entry besides the program."""
         self.hint = hint
-        """What a person still has to do."""
+        """What the user still has to do."""
         self.arguments = ["mcp", *arguments]
         self.base = base or {}
-        """What a new file starts with."""
+        """The initial content of a new file."""
 
 
 class FolderTrust:
-    """Where a host keeps which folders the user trusts. It runs no hook of a project in any other."""
+    """Where a host stores the folders that the user trusts. It runs no project hooks in other folders."""
 
     def __init__(self, path: str, variable: str, key: str = "", *, exempt: str = "") -> None:
         self.path = path
-        """From the home folder."""
+        """Relative to the home folder."""
         self.variable = variable
-        """The variable that names another folder in place of the home folder, or of the first part of the path."""
+        """The variable that replaces the home folder, or the first part of the path."""
         self.key = key
-        """The key of the list of folders; empty where the file itself says of each folder how far it is trusted."""
+        """The key of the list of folders; empty if the top level of the file maps folders to trust levels."""
         self.exempt = exempt
-        """The variable that makes every folder a trusted one."""
+        """The variable that makes every folder trusted."""
 
 
 class Setup:
@@ -115,77 +115,77 @@ class Setup:
     ) -> None:
         self.host = host
         self.path = path
-        """The project's settings file, from the repository's root."""
+        """The project's settings file, relative to the repository's root."""
         self.local = local
-        """The settings file of one machine beside it; empty when the host has none."""
+        """The machine-specific settings file next to it; empty if the host has none."""
         self.paths = (path, *([local] if local else []), *elsewhere)
-        """Every file that may hold entries of ours; those in a home folder start with `~`."""
+        """All files that may contain our entries; those in a home folder start with `~`."""
         self.programs = programs
-        """The names of its program."""
+        """The names of its executable."""
         self.out_of_turns = out_of_turns
-        """The exit statuses by which alone it tells that it had no more turns."""
+        """The exit statuses that only mean that the turn limit was reached."""
         self.server = server
         self.events = events
-        """The events that we install, by our name, and the host's name of each."""
+        """The events that we install hooks for: our name to the host's name."""
         self._host_names = events | (uninstalled_events or {})
-        """These, and events that we understand and do not install."""
+        """These, and events that we understand but install no hooks for."""
         self._our_names = {name: event for event, name in self._host_names.items()}
         self.other_names = other_names or {}
-        """Other spellings of the events' names, which may also stand at the top of the file."""
+        """Other spellings of event names, which may also be top-level keys of the file."""
         self.matchers = matchers or {}
-        """Which tools an event is wanted for."""
+        """The tools for which an event is wanted."""
         self.is_grouped = is_grouped
-        """Whether the hooks of an event stand in groups, each with a matcher."""
+        """Whether the hooks of an event are in groups, each with a matcher."""
         self.command_key = command_key
         self.timeout_key, self.timeout_factor = timeout_key, timeout_factor
         self.base = base or {}
-        """What a new file starts with."""
+        """The initial content of a new file."""
         self.extras = extras or {}
-        """What each entry has besides its command and timeout."""
+        """The fields of each entry besides its command and timeout."""
         self.ending_extras = ending_extras or {}
-        """What the entries at which an agent says that it has finished have besides."""
+        """Further fields of the entries for events that end an agent's work."""
         self.project = project
-        """The variable that holds the project's folder when a hook runs; empty when the host has none."""
+        """The variable with the project's folder when a hook runs; empty if the host has none."""
         self.switch = switch
-        """The keys, from the top inwards, of what turns all hooks off; empty when there is no such thing."""
+        """The path of keys to the setting that disables all hooks; empty if there is none."""
         self.is_on_switch = is_on_switch
-        """Whether that is false when it turns them off."""
+        """True if that setting disables hooks when it is false."""
         self.host_keys = host_keys
-        """What the host itself adds to the file."""
+        """The keys that the host itself adds to the file."""
         self.trust = trust
-        """None when it runs the hooks of every folder."""
+        """None if it runs the hooks of every folder."""
         self.hint = hint
-        """What a person still has to do after the installation."""
+        """What the user still has to do after the installation."""
 
     def our_name(self, name: str) -> str:
-        """Our name of an event that is given by ours or by the host's; empty when it is none of ours."""
+        """Our name of an event given by our name or the host's; empty if it is unknown."""
         return name if name in hook.EVENTS else self._our_names.get(name, "")
 
     def host_name(self, event: str) -> str:
-        """The host's name of an event; empty when it has none such."""
+        """The host's name of an event; empty if it has no such event."""
         return self._host_names.get(event, "")
 
     @property
     def project_paths(self) -> tuple[str, ...]:
-        """The files in the project that may hold entries of ours."""
+        """The files in the project that may contain our entries."""
         return tuple(path for path in self.paths if not path.startswith("~"))
 
 
 MAX_ANSWER = 9_000
-"""Claude Code cuts a hook's text at 10,000 UTF-16 units, and other hosts cut later."""
+"""Claude Code truncates a hook's text at 10,000 UTF-16 units; other hosts allow more."""
 TAIL = 1_200
 CUT = "\n[… cut …]\n"
 WITHOUT_REASON = "Remand does not allow this. `remand task show` shows details."
 
 
 def answer_text(answer: HookAnswer) -> str:
-    """The text of an answer, as long as hosts allow. A no is never without one: hosts take that for a yes."""
+    """The text of an answer, as long as hosts allow. A refusal always has one: hosts take an empty one for approval."""
     text = answer.text if answer.text.strip() else ""
     return shorten_text(text) or (WITHOUT_REASON if answer.is_no else "")
 
 
 def shorten_text(text: str, limit: int = MAX_ANSWER) -> str:
-    """A text that no host cuts: the middle of a longer one is left out, its last lines are kept."""
+    """Shortens a text to what all hosts show: cuts out the middle and keeps the last lines."""
     if _units(text) <= limit:
         return text
     head, tail = text[: limit - TAIL - len(CUT)], text[-TAIL:]
@@ -195,7 +195,7 @@ def shorten_text(text: str, limit: int = MAX_ANSWER) -> str:
 
 
 def _units(text: str) -> int:
-    """The length as hosts written in JavaScript count it."""
+    """The length as JavaScript counts it, which hosts are written in."""
     return len(text) if text.isascii() else len(text.encode("utf-16-le", "replace")) // 2
 
 
@@ -228,7 +228,7 @@ PATCH_KEYS = ("command", "input", "patch", "cmd")
 PATCH_MARKS = ("*** Add File: ", "*** Update File: ", "*** Delete File: ", "*** Move to: ")
 REACH = 4096
 CLAIMING = "mcp__remand__next_task"
-"""The tool of our own by which a session claims a task, as most hosts call it."""
+"""Our tool that claims a task for a session, by the name that most hosts use."""
 MAX_PATHS = 1000
 
 
@@ -243,7 +243,7 @@ def tool_use(
     milliseconds: float | None = None,
     moment: str = "",
 ) -> HookToolUse | None:
-    """A use of a tool; None when the host names none. One without an id is known by the host's time of it."""
+    """A tool use; None if the host names no tool. Without an id, the host's time identifies it."""
     if not name:
         return None
     command = asked.text("command", "cmd") if name in SHELLS else ""
@@ -260,7 +260,7 @@ def tool_use(
 
 
 def written_paths(name: str, asked: Payload) -> tuple[str, ...]:
-    """The files that a tool writes, as far as its input names them: a field of it, or the lines of a patch."""
+    """The files that a tool writes, as far as its input names them: in a field, or in the lines of a patch."""
     if name in READERS or asked.text("command") == "view":
         return ()
     named = [asked.path(key) for key in PATH_KEYS] if name not in SHELLS else []
@@ -268,7 +268,7 @@ def written_paths(name: str, asked: Payload) -> tuple[str, ...]:
 
 
 def patched_paths(asked: Payload) -> list[str]:
-    """The files that a patch names, whether a tool is given it or a shell."""
+    """The files named in a patch that is passed to a tool or to a shell."""
     text = next((text for key in PATCH_KEYS if "*** Begin Patch" in (text := asked.text(key))), "")
     found = []
     for line in text.splitlines():
@@ -286,7 +286,7 @@ def tool_output(answered: Payload) -> str:
 
 
 def exit_code_field(answered: Payload) -> int | None:
-    """The exit code that a host tells in a field of its own; -1 is what OpenHands says when it does not know."""
+    """The exit code in a field of the host's; OpenHands uses -1 for an unknown one."""
     figure = answered.number("exit_code", "exitCode", "returnCode")
     if figure is None:
         figure = answered.part("metadata").number("exit_code", "exitCode")
@@ -294,9 +294,9 @@ def exit_code_field(answered: Payload) -> int | None:
 
 
 def exit_code_in_text(text: str, mark: str) -> int | None:
-    """The exit code that a host tells in words, on the last line that starts with them.
+    """The exit code in a text, on the last line that starts with `mark`.
 
-    Hosts add such a line after what a command has printed, so a command cannot word its own code.
+    Hosts append such a line to a command's output, so a command cannot forge its exit code.
     """
     for line in reversed(text[-REACH:].splitlines()):
         figure = line.removeprefix(mark).rstrip(" .>")
@@ -306,13 +306,13 @@ def exit_code_in_text(text: str, mark: str) -> int | None:
 
 
 COPILOT_OUTPUT = ("textResultForLlm", "text_result_for_llm")
-"""What Copilot calls a tool's output, also when it calls the hooks of Claude Code."""
+"""Copilot's fields for a tool's output, also when it calls Claude Code's hooks."""
 
 
 def noted_exit_code(output: str) -> int | None:
-    """The exit code of a command in the note by which Copilot ends its output: `<shellId: 0 completed with exit code 0>`.
+    """The exit code in the note that ends Copilot's output: `<shellId: 0 completed with exit code 0>`.
 
-    Versions word the note differently up to there. A command that still runs has another one.
+    The wording before the exit code varies between versions. A command that is still running has a different note.
     """
     *_, note = ["", *output[-REACH:].splitlines()]
     words, _, figure = note.strip().rpartition(" with exit code ")
@@ -324,11 +324,11 @@ ENOUGH = 300
 WITH_CONTEXT = frozenset(
     {hook.PRE_TOOL, hook.POST_TOOL, hook.POST_TOOL_FAILURE, hook.SESSION_START, hook.PROMPT}
 )
-"""The events whose text can be put before the agent without keeping anything from happening."""
+"""The events whose text can be added to the agent's context without blocking anything."""
 
 
 def read_claude_call(setup: Setup, event: str, data: bytes, *, tells_failures: bool) -> HookCall:
-    """A call in these words. Hosts that tell failures apart mean success when they tell of none."""
+    """Reads a call in Claude Code's format. Hosts with an event for failures mean success by the other one."""
     event, given = setup.our_name(event), parse(data)
     return HookCall(
         setup.host,
@@ -354,18 +354,18 @@ def read_claude_call(setup: Setup, event: str, data: bytes, *, tells_failures: b
 
 
 def stop_moment(given: Payload, *names: str) -> str:
-    """Tells the stops of one turn apart: by the host's time, or else by what the agent said last."""
+    """Distinguishes the stops of one turn: by the host's time, or else by the agent's last message."""
     said = given.text("last_assistant_message", *names)
     return _stop_time(given) or f"{len(said)} {said[-ENOUGH:]}"
 
 
 def has_time(given: Payload) -> bool:
-    """True when the host tells the time of what it reports, so that a stop's moment is that time."""
+    """True if the host reports a time, so that it identifies a stop."""
     return bool(_stop_time(given))
 
 
 def _stop_time(given: Payload) -> str:
-    """The host's time, as the milliseconds of its day; empty when it tells none."""
+    """The host's time, as milliseconds of the day; empty if it reports none."""
     milliseconds = given.number("timestamp")
     if milliseconds is not None:
         return str(int(milliseconds) % 86_400_000)
@@ -391,7 +391,7 @@ def _tool(event: str, given: Payload, *, tells_failures: bool) -> HookToolUse | 
         use_id=given.identifier("tool_use_id"),
         exit_code=_exit_code(event, given, answered, tells_failures=tells_failures),
         has_failed=event == hook.POST_TOOL_FAILURE,
-        # The tool of an MCP server answers part by part.
+        # An MCP tool's result consists of several parts.
         output=given.text("error")
         or given.text("tool_response")
         or tool_output(answered)
@@ -413,7 +413,7 @@ def _exit_code(event: str, given: Payload, answered: Payload, *, tells_failures:
 
 
 def _has_ended_well(answered: Payload) -> bool:
-    """Whether a command has ended, and not with a code that has a meaning of its own (grep finds nothing)."""
+    """True if a command ran to its end and its exit code has no special meaning (such as no match from grep)."""
     return not (
         answered.flag("interrupted")
         or answered.has("backgroundTaskId")
@@ -422,7 +422,7 @@ def _has_ended_well(answered: Payload) -> bool:
 
 
 def render_claude_answer(setup: Setup, event: str, answer: HookAnswer) -> Rendered:
-    """An answer in these words: JSON, exit code 0. An event without a name of the host's is not answered."""
+    """Renders an answer in Claude Code's format: JSON, exit code 0. Events that the host has no name for get no answer."""
     event = setup.our_name(event)
     own_name, text = setup.host_name(event), answer_text(answer)
     fields = _fields(own_name, event, answer, text) if own_name and text else {}
@@ -432,7 +432,7 @@ def render_claude_answer(setup: Setup, event: str, answer: HookAnswer) -> Render
 
 
 def render_fields(fields: dict[str, object]) -> Rendered:
-    """An answer as JSON on standard output; silence when there is nothing to say."""
+    """Renders an answer as JSON on standard output; empty if there are no fields."""
     return (compose(fields), "", 0) if fields else SILENCE
 
 
@@ -445,5 +445,5 @@ def _fields(own_name: str, event: str, answer: HookAnswer, text: str) -> dict[st
 
 
 def _event_output(own_name: str, **fields: str) -> dict[str, object]:
-    """What is said about one event only."""
+    """The output for one event only."""
     return {"hookSpecificOutput": {"hookEventName": own_name, **fields}}

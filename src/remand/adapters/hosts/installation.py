@@ -1,4 +1,4 @@
-"""Our hooks and our MCP server in the settings files of agent hosts: installed and removed, all files or none."""
+"""Installs and removes our hooks and our MCP server in the settings files of agent hosts, in all files or none."""
 
 from __future__ import annotations
 
@@ -17,27 +17,27 @@ from remand.app.ports import Installation
 
 MAX_SETTINGS = 8 << 20
 PRIVATE_FILES = ("remand.toml", ".got/")
-"""What git ignores, besides hooks, where one person's sessions are measured."""
+"""Further files that git ignores if the installation measures only one person's sessions."""
 
 
 class WorktreeFiles(Protocol):
-    """What git knows of the files in one worktree."""
+    """What git knows about the files in one worktree."""
 
     exclude: str
-    """The repository's own list of ignored files; empty without a repository."""
+    """The path of the repository's local ignore list; empty without a repository."""
 
     def find_tracked(self, names: Collection[str]) -> set[str]:
-        """Those of the files that git tracks."""
+        """The files among these that git tracks."""
 
     def find_ignored(self, names: Collection[str]) -> set[str]:
-        """Those of the files that git ignores."""
+        """The files among these that git ignores."""
 
     def untrack(self, name: str) -> None:
-        """Takes a file out of the index, to be committed; the file itself stays."""
+        """Removes a file from the index, for the next commit; the file itself stays."""
 
 
 def require_inside(root: str, name: str) -> str:
-    """A settings file of the project; a link that leads out of it is not followed."""
+    """Refuses a settings file that a link leads outside of the project."""
     path = os.path.join(root, name)
     real_root = os.path.realpath(root)
     if os.path.commonpath([real_root, os.path.realpath(path)]) != real_root:
@@ -46,7 +46,7 @@ def require_inside(root: str, name: str) -> str:
 
 
 def read_settings(path: str) -> str | None:
-    """What a settings file holds; None when it is not there."""
+    """The content of a settings file; None if it does not exist."""
     if not os.path.lexists(path):
         return None
     try:
@@ -61,18 +61,18 @@ def read_settings(path: str) -> str | None:
 
 
 class SettingsChanges:
-    """What files are to hold. Nothing is written before `carry_out`, and that is refused nothing it could foresee."""
+    """The planned contents of files. Nothing is written before `carry_out`, and foreseeable failures are raised before."""
 
     def __init__(self) -> None:
         self._planned: dict[str, str | None] = {}
         self._roots: dict[str, str] = {}
 
     def text(self, path: str) -> str | None:
-        """What a file holds, or will; None when it is not there."""
+        """The planned or current content of a file; None if it does not exist."""
         return self._planned[path] if path in self._planned else read_settings(path)
 
     def plan(self, root: str, path: str, text: str | None) -> None:
-        """Notes what a file is to hold; None: it is deleted. Raises where it cannot be changed."""
+        """Plans the new content of a file, or its deletion for None. Raises if it cannot be changed."""
         if self.text(path) == text:
             return
         require_writable(path)
@@ -92,7 +92,7 @@ class SettingsChanges:
 
 
 def require_writable(path: str) -> None:
-    """Raises for a file, or a folder, that somebody has made read-only."""
+    """Raises if a file or its folder is read-only."""
     place = os.path.realpath(path)
     if os.path.isfile(place) and not os.stat(place).st_mode & 0o200:
         raise EnvironmentFault(f"{path} is read-only. Make it writable (chmod u+w), then repeat.")
@@ -104,7 +104,7 @@ def require_writable(path: str) -> None:
 
 
 def write_settings(path: str, text: str) -> None:
-    """Replaces a file in one step; raises where it cannot be changed."""
+    """Replaces a file atomically; raises if it cannot be changed."""
     require_writable(path)
     target = os.path.realpath(path)
     try:
@@ -112,13 +112,13 @@ def write_settings(path: str, text: str) -> None:
         mode = os.stat(target).st_mode & 0o777 if os.path.exists(target) else 0o644
         draft = os.path.join(os.path.dirname(target), f".remand-{os.urandom(6).hex()}")
         atomic_write(target, text.encode(), mode=0o600, draft=draft)
-        os.chmod(target, mode)  # as it was, whatever the umask
+        os.chmod(target, mode)  # unchanged, whatever the umask
     except OSError as error:
         raise EnvironmentFault(f"{path} cannot be written: {error.strerror}.") from None
 
 
 def remove_settings(root: str, path: str) -> None:
-    """Deletes a file that held nothing but our entries, with the folders that it leaves empty."""
+    """Deletes a file that contained only our entries, and the folders that this leaves empty."""
     try:
         os.unlink(path)
     except OSError as error:
@@ -131,11 +131,11 @@ def remove_settings(root: str, path: str) -> None:
 
 
 SHARED_PROGRAM = "remand"
-"""Our program as a file names it that other machines read, too."""
+"""How a file that is shared between machines names our program."""
 
 
 def find_setup(name: str) -> Setup:
-    """How a host is set up; raises `UsageError` when there is no such host."""
+    """The setup of a host; raises `UsageError` for an unknown host."""
     if name not in HOSTS:
         raise UsageError(f"There is no host {name!r}; the hosts are {', '.join(HOSTS)}.")
     return HOSTS[name].SETUP
@@ -153,7 +153,7 @@ class HostHooks:
         return settings.install_hooks(self._setup, text, [program])
 
     def uninstall(self, text: str) -> str | None:
-        """The settings without our hooks; None when nothing else is in the file."""
+        """The settings without our hooks; None if nothing else is in the file."""
         return settings.uninstall_hooks(self._setup, text)
 
     def commands(self, text: str) -> list[str]:
@@ -161,7 +161,7 @@ class HostHooks:
 
 
 class HostServer:
-    """Our MCP server in the settings of one host; a host may have no file for it in a project."""
+    """Our MCP server in the settings of one host; some hosts have no file for it in a project."""
 
     def __init__(self, name: str) -> None:
         self._entry = find_setup(name).server
@@ -174,11 +174,11 @@ class HostServer:
         return settings.install_server(self._entry, text, program)
 
     def uninstall(self, text: str) -> str | None:
-        """The settings without our server; None when nothing else is in the file."""
+        """The settings without our server; None if nothing else is in the file."""
         return settings.uninstall_server(self._entry, text)
 
     def commands(self, text: str) -> list[str]:
-        """The program by which our server is started."""
+        """The program that starts our server."""
         return settings.installed_programs(self._entry, text)
 
 
@@ -186,16 +186,16 @@ Part = HostHooks | HostServer
 
 
 def host_parts(names: Sequence[str]) -> list[Part]:
-    """What there is of ours in the settings of hosts.
+    """Our parts in the settings of hosts.
 
-    Servers come first: only what knows a host's hooks knows when nothing but the host's own keys is left of a file.
+    Servers come first: only the hooks' part can tell whether nothing but the host's own keys is left in a file.
     """
     hooks = [HostHooks(name) for name in names]
     return [part for name, own in zip(names, hooks, strict=True) for part in (HostServer(name), own)]
 
 
 class HostWorktree:
-    """The settings files of one worktree, and what git makes of them."""
+    """The settings files of one worktree, and their state in git."""
 
     def __init__(self, root: str, tracking: WorktreeFiles, changes: SettingsChanges) -> None:
         self.root = root
@@ -212,21 +212,21 @@ class HostWorktree:
         return require_inside(self.root, name)
 
     def text(self, name: str) -> str | None:
-        """What a settings file holds, or will."""
+        """The planned or current content of a settings file."""
         return self._changes.text(self.path(name))
 
     def plan(self, name: str, text: str | None) -> None:
-        """Notes what a settings file is to hold; None: it is deleted."""
+        """Plans the new content of a settings file, or its deletion for None."""
         self._changes.plan(self.root, self.path(name), text)
 
     def is_local(self, name: str) -> bool:
-        """Whether a file is this machine's: git does not track it, and it holds nothing that is meant for others."""
+        """True if a file belongs to this machine: git does not track it, and it contains nothing meant for others."""
         if name in self.tracked:
             return False
         return name in self._local_by_name or name in self.ignored or self.is_ours_alone(name)
 
     def is_ours_alone(self, name: str) -> bool:
-        """Whether a file holds nothing but entries of ours, or is not there."""
+        """True if a file contains only our entries or does not exist."""
         left = self.text(name)
         with naming_settings_file(self.path(name)):
             for part in self._parts:
@@ -235,7 +235,7 @@ class HostWorktree:
         return left is None or not left.strip()
 
     def names_machine(self, name: str) -> bool:
-        """Whether an entry of ours in a file holds the path of a machine."""
+        """True if one of our entries in a file contains a path of this machine."""
         text = self.text(name)
         with naming_settings_file(self.path(name)):
             commands = [
@@ -249,7 +249,7 @@ class HostWorktree:
 
 @contextmanager
 def naming_settings_file(path: str) -> Iterator[None]:
-    """Says which file it is that cannot be changed safely."""
+    """Adds the name of the file that cannot be changed safely to errors."""
     try:
         yield
     except settings.UnusableSettings as problem:
@@ -263,10 +263,10 @@ Worktrees = Mapping[str, WorktreeFiles]
 def install_hosts(
     worktrees: Worktrees, names: Sequence[str], executable: str, *, is_portable: bool = False
 ) -> Installation:
-    """Installs our hooks and our MCP server in some worktrees. Nothing is written unless all can be.
+    """Installs our hooks and our MCP server in some worktrees. Nothing is written unless everything can be.
 
-    Portable entries go into the files that the project shares. They name an executable inside the project by its place
-    there, where a host tells a hook where the project is, and else `remand`.
+    Portable entries go into the files that the project shares. They name an executable inside the project by its
+    relative path if the host tells hooks where the project is, and `remand` otherwise.
     """
     parts = host_parts(names)
     changes = SettingsChanges()
@@ -291,9 +291,9 @@ def install_hosts(
 def install_private_hooks(
     worktrees: Worktrees, names: Sequence[str], executable: str, ignored: Sequence[str] = ()
 ) -> list[str]:
-    """Installs our hooks where nothing has to be committed: in a worktree's local file, else in the user's own settings.
+    """Installs our hooks where nothing has to be committed: in a worktree's local file, or in the user's own settings.
 
-    A host whose project file has our hooks already is left as it is. `ignored` are further files for git to ignore.
+    A host whose project file already contains our hooks is left unchanged. `ignored` lists further files for git to ignore.
     """
     changes, found = SettingsChanges(), []
     for worktree in (HostWorktree(root, tracking, changes) for root, tracking in worktrees.items()):
@@ -319,12 +319,12 @@ def install_private_hooks(
 
 
 def present_hosts() -> list[str]:
-    """The hosts whose program is on PATH."""
+    """The hosts whose executable is on PATH."""
     return [name for name, host in HOSTS.items() if any(map(shutil.which, host.SETUP.programs))]
 
 
 def remove_hosts(worktrees: Worktrees) -> Installation:
-    """Takes our hooks and our MCP server out of every host's files in some worktrees, and our hooks out of the user's own."""
+    """Removes our hooks and our MCP server from all host files in some worktrees, and our hooks from the user's own files."""
     changes = SettingsChanges()
     found = Installation([], [], [], [])
     for worktree in (HostWorktree(root, tracking, changes) for root, tracking in worktrees.items()):
@@ -350,7 +350,7 @@ def remove_hosts(worktrees: Worktrees) -> Installation:
 
 
 def stop_ignoring(worktrees: Worktrees) -> None:
-    """Has git see the files again that `init --solo` kept out of commits."""
+    """Removes the ignore entries that `init --solo` added for git."""
     for path in dict.fromkeys(tracking.exclude for tracking in worktrees.values() if tracking.exclude):
         text = read_settings(path)
         changed = without_excluded(text, PRIVATE_FILES) if text is not None else None
@@ -359,17 +359,17 @@ def stop_ignoring(worktrees: Worktrees) -> None:
 
 
 def outdated_hosts(worktrees: Worktrees) -> list[str]:
-    """The hosts whose tracked files hold entries of ours with the path of a machine, as earlier versions wrote them."""
+    """The hosts whose tracked files contain entries with a machine's path, as earlier versions wrote them."""
     opened = [HostWorktree(root, tracking, SettingsChanges()) for root, tracking in worktrees.items()]
     found = []
     for name in HOSTS:
-        with suppress(EnvironmentFault):  # what cannot be read is a matter of whoever asks for that host
+        with suppress(EnvironmentFault):  # unreadable files are reported when that host is used
             found += [name] if any(tracked_paths(worktree, name) for worktree in opened) else []
     return found
 
 
 def tracked_paths(worktree: HostWorktree, name: str) -> list[str]:
-    """The tracked files in which a host's entries of ours hold the path of a machine."""
+    """The tracked files in which a host's entries of ours contain a machine's path."""
     found = []
     for part in host_parts([name]):
         for file in part.files:
@@ -383,7 +383,7 @@ def tracked_paths(worktree: HostWorktree, name: str) -> list[str]:
 def _plan_part(
     worktree: HostWorktree, part: Part, executable: str, found: Installation, *, is_portable: bool
 ) -> None:
-    """Plans what one part is to be in the files of a worktree."""
+    """Plans the content of one part in the files of a worktree."""
     target = part.shared if is_portable else part.local
     for name in part.files:
         if name != target:
@@ -404,7 +404,7 @@ def _plan_part(
 
 
 def _plan_removal(worktree: HostWorktree, part: Part, name: str) -> bool:
-    """Takes one part out of a file; False when it was not there."""
+    """Plans the removal of one part from a file; False if it was not there."""
     text = worktree.text(name)
     with naming_settings_file(worktree.path(name)):
         if text is None or not text.strip() or not part.commands(text):
@@ -414,7 +414,7 @@ def _plan_removal(worktree: HostWorktree, part: Part, name: str) -> bool:
 
 
 def _plan_ignored(worktree: HostWorktree, changes: SettingsChanges, names: Sequence[str]) -> None:
-    """Has git ignore the files of this machine, in the list that is the repository's own and in no commit."""
+    """Adds machine-specific files to the repository's local ignore list, which is never committed."""
     path = worktree.tracking.exclude
     fresh = [name for name in names if name and worktree.is_local(name) and name not in worktree.ignored]
     if path and fresh:
@@ -422,7 +422,7 @@ def _plan_ignored(worktree: HostWorktree, changes: SettingsChanges, names: Seque
 
 
 def _portable_program(root: str, executable: str) -> str:
-    """A program by its place in the project; `remand` when it lies elsewhere."""
+    """The program's path relative to the project, or `remand` if it is elsewhere."""
     place = os.path.relpath(os.path.abspath(executable), root)
     return SHARED_PROGRAM if place.startswith("..") else place
 
@@ -431,7 +431,7 @@ EXCLUDE_NOTE = "# Settings of this machine alone, written by `remand init --host
 
 
 def with_excluded(text: str, names: Collection[str]) -> str:
-    """A list of ignored files with more of them, each once."""
+    """Adds names to an ignore list, each once."""
     rows = text.splitlines()
     fresh = [f"/{name}" for name in names if f"/{name}" not in rows]
     if not fresh:
@@ -441,7 +441,7 @@ def with_excluded(text: str, names: Collection[str]) -> str:
 
 
 def without_excluded(text: str, names: Collection[str]) -> str:
-    """A list of ignored files without those, and without our note once it is about nothing."""
+    """Removes names from an ignore list, and our comment once nothing follows it."""
     ours = {f"/{name}" for name in names}
     rows = text.split("\n")
     if EXCLUDE_NOTE not in rows:

@@ -1,4 +1,4 @@
-"""How hosts are launched for one run, with our hooks and tools, and how the output of a session is read: what hosts share."""
+"""How hosts are launched for one run, with our hooks and tools, and how a session's output is read: what hosts share."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from remand.domain.record import Record
 
 
 def has_option(words: Sequence[str], *names: str) -> bool:
-    """Whether an option is among the words of a host, before those that are no options any more."""
+    """True if an option is among the host's words before `--`."""
     return any(word == name or word.startswith(f"{name}=") for word in option_words(words) for name in names)
 
 
 def option_value(words: Sequence[str], *names: str) -> str:
-    """The value of an option, the last one where it is given several times; empty when it has none."""
+    """The value of an option, the last one if repeated; empty if it has none."""
     found, given = "", list(option_words(words))
     for place, word in enumerate(given):
         name, equals, value = word.partition("=")
@@ -37,7 +37,7 @@ def option_words(words: Sequence[str]) -> Sequence[str]:
 
 
 LONGEST = 100_000
-"""The system takes no word of a command of more than 128 KiB."""
+"""Linux limits a single argument of a command to 128 KiB."""
 EVERYONES = frozenset(
     {"HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "SSL_CERT_FILE", "SSL_CERT_DIR"}
     | {"NODE_EXTRA_CA_CERTS", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"}
@@ -45,31 +45,31 @@ EVERYONES = frozenset(
 
 
 class HostRun(NamedTuple):
-    """What is to be started, and from where."""
+    """What to launch, and the folders and environment to use."""
 
     words: tuple[str, ...]
-    """What the user's command says to the host."""
+    """The host's words in the user's command."""
     folder: str
-    """The run's own: outside the worktree, and not for the agent to write."""
+    """The run's own folder: outside the worktree, and not writable for the agent."""
     program: str
     """Our own executable."""
     home: str
-    """The user's."""
+    """The user's home folder."""
     surroundings: Mapping[str, str]
     """The scheduler's environment."""
     is_confined: bool
     prompt: str = ""
     is_placed: bool = False
-    """The user's command says itself where the prompt goes."""
+    """True if the user's command has a placeholder for the prompt."""
 
     @property
     def prompt_file(self) -> str:
-        """Where the prompt is put for a host that reads files alone."""
+        """The file with the prompt, for hosts that only read files."""
         return self.path("prompt.md")
 
     @property
     def state(self) -> str:
-        """Where the host keeps what it writes during the run."""
+        """The folder for files that the host writes during the run."""
         return os.path.join(self.folder, "state")
 
     def path(self, *names: str) -> str:
@@ -84,27 +84,27 @@ class HostRun(NamedTuple):
 
 
 class HostLaunchConfig(Record, kw_only=True):
-    """What a command is given so that it works for us."""
+    """What is added to a command so that it works with Remand."""
 
     arguments: tuple[str, ...] = ()
     after: tuple[str, ...] = ()
-    """The subcommands of the host that the arguments have to follow."""
+    """The host's subcommands after which the arguments must come."""
     ending: tuple[str, ...] = ()
-    """What is put at the very end."""
+    """The words added at the very end."""
     environment: dict[str, str] = msgspec.field(default_factory=dict)
     files: dict[str, str] = msgspec.field(default_factory=dict)
-    """The text of each file in the run's folder."""
+    """Files to write in the run's folder, with their text."""
     links: dict[str, str] = msgspec.field(default_factory=dict)
-    """What each link in the run's folder leads to."""
+    """Links to create in the run's folder, with their targets."""
     copies: dict[str, str] = msgspec.field(default_factory=dict)
-    """What each copy in the run's folder is made from."""
+    """Copies to create in the run's folder, with their sources."""
     write: tuple[str, ...] = ()
-    """Files of the user's that the agent may write: its login, which hosts renew."""
+    """The user's files that the agent may write: the login, which hosts renew."""
     has_prompt: bool = False
-    """What the agent is told stands in the command."""
+    """True if the command contains the prompt."""
 
     def merge(self, other: HostLaunchConfig) -> HostLaunchConfig:
-        """Both configurations."""
+        """Both configurations combined."""
         return HostLaunchConfig(
             arguments=self.arguments + other.arguments,
             after=self.after or other.after,
@@ -119,17 +119,17 @@ class HostLaunchConfig(Record, kw_only=True):
 
 
 def hook_settings(setup: Setup, run: HostRun) -> str:
-    """Our hooks, in the form of a host's settings file."""
+    """Our hooks, as the content of a host's settings file."""
     return install_hooks(setup, None, [run.program])
 
 
 def hook_table(setup: Setup, run: HostRun) -> dict[str, object]:
-    """The same as a table."""
+    """Our hooks as a table."""
     return load_settings(hook_settings(setup, run))
 
 
 def mcp_server(run: HostRun, setup: Setup, **more: object) -> dict[str, object]:
-    """Our MCP server, as a host is told of one. It knows whose it is by the environment it is handed on."""
+    """The host's configuration of our MCP server, which learns from its environment on whose behalf it acts."""
     return {"command": run.program, "args": ["mcp"], **setup.server.extras, **more}
 
 
@@ -138,7 +138,7 @@ def dump_json(value: object) -> str:
 
 
 def plugin_files(run: HostRun, setup: Setup, *manifest: str) -> dict[str, str]:
-    """A plugin that consists of our hooks alone."""
+    """A plugin that consists only of our hooks."""
     return {
         run.path("plugin", *manifest): dump_json({"name": f"{SERVER_NAME}-run", "version": "1.0.0"}),
         run.path("plugin", "hooks", "hooks.json"): hook_settings(setup, run),
@@ -148,7 +148,7 @@ def plugin_files(run: HostRun, setup: Setup, *manifest: str) -> dict[str, str]:
 def link_host_folder(
     source: str, target: str, *, links: Iterable[str] = (), logins: Iterable[str] = ()
 ) -> HostLaunchConfig:
-    """Links to what is there in a host's folder in the user's home; what is a login may be written."""
+    """Links to the existing files of a host's folder in the user's home; login files are writable."""
     there = {os.path.join(target, name): os.path.join(source, name) for name in (*links, *logins)}
     found = {link: path for link, path in there.items() if os.path.exists(path)}
     secrets = {os.path.join(source, name) for name in logins}
@@ -158,7 +158,7 @@ def link_host_folder(
 def passed_variables(
     run: HostRun, names: Iterable[str] = (), prefixes: tuple[str, ...] = ()
 ) -> dict[str, str]:
-    """Those of the scheduler's variables that a host needs to be logged in and to reach its model."""
+    """The scheduler's variables that a host needs for its login and to reach its model."""
     wanted = {*names, *EVERYONES, *(name.lower() for name in EVERYONES)}
     return {
         name: value
@@ -168,14 +168,14 @@ def passed_variables(
 
 
 def prompt_argument(prompt: str, path: str) -> str:
-    """A prompt as one word of a command: where it is too long for that, where to find it."""
+    """A prompt as one word of a command; if it is too long, a reference to the file with it."""
     return (
         prompt if len(prompt.encode("utf-8", "replace")) <= LONGEST else f"Read {path}: it says what to do."
     )
 
 
 def passed_folder(run: HostRun, variable: str) -> HostLaunchConfig:
-    """The variable that names a host's own folder, where the scheduler has it."""
+    """The variable that names a host's own folder, if the scheduler has it set."""
     folder = run.surroundings.get(variable, "")
     return HostLaunchConfig(environment={variable: folder} if folder else {})
 
@@ -187,7 +187,7 @@ TOKENS = ("input_tokens", "output_tokens", "cache_creation_input_tokens", "cache
 
 
 def json_lines(output: str) -> Iterator[Payload]:
-    """The lines that are JSON objects; a whole output that is one object, or a list of them, is as good."""
+    """The lines that are JSON objects; an output that is one object or a list of objects counts as well."""
     whole = parse(output.encode("utf-8", "replace")) if output.lstrip()[:1] == "{" else None
     if whole and not whole.is_broken:
         yield whole
@@ -203,7 +203,7 @@ def json_lines(output: str) -> Iterator[Payload]:
 
 
 def read_script(output: str) -> SessionResult:
-    """A plain script may close with one line in the form of Claude Code's; else it tells nothing but its words."""
+    """Reads a plain script's output, which may end with a result line in Claude Code's format; otherwise only text."""
     closing = output.rstrip().rpartition("\n")[2]
     found = parse(closing.encode("utf-8", "replace")) if closing.startswith('{"') else Payload({})
     if found.text("type") != "result":
@@ -213,7 +213,7 @@ def read_script(output: str) -> SessionResult:
 
 
 def read_claude(lines: list[Payload]) -> SessionResult:
-    """Claude Code, and those who speak like it: a line for each message, and a result at the end."""
+    """Reads Claude Code's output format: one line per message, and a result at the end."""
     results = [line for line in lines if line.text("type") == "result"]
     said = [line.part("message") for line in lines if line.text("type") == "assistant"]
     last = results[-1] if results else Payload({})
@@ -233,7 +233,7 @@ def read_claude(lines: list[Payload]) -> SessionResult:
 
 
 def _together(texts: Iterable[str]) -> str:
-    """A session closes once. What closes it twice may be another's word: all of it is passed on, to be doubted."""
+    """Joins the texts. A session has one result; if there are several, one may be forged, so all are passed on for scrutiny."""
     return "\n".join(dict.fromkeys(text for text in texts if text))
 
 
@@ -246,7 +246,7 @@ def message_text(message: Payload) -> str:
 
 
 def last_text(texts: Iterable[str]) -> str:
-    """The last of several that says anything."""
+    """The last text that is not empty."""
     return next((text for text in reversed(list(texts)) if text.strip()), "")
 
 
@@ -255,6 +255,6 @@ def error_text(text: str) -> str:
 
 
 def figure(given: Payload, name: str) -> int:
-    """A figure that can be true; 0 for any other."""
+    """A plausible number from a field; 0 for anything else."""
     value = given.number(name)
     return int(value) if value is not None and 0 <= value <= MAX_FIGURE else 0

@@ -1,4 +1,4 @@
-"""Prepares agents' commands for one run each, and reads their output: whichever host a command starts."""
+"""Prepares agents' commands for a run and reads their output, whatever host a command starts."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ FORMATS = ("--output-format", "-o")
 
 
 class HostProgram(NamedTuple):
-    """A host in a command."""
+    """The host that a command starts."""
 
     host: str = ""
     """Empty for a plain script."""
     at: int = -1
-    """Which word of the command is the host's program."""
+    """The index of the host's program in the command."""
 
 
 def find_host(command: Sequence[str]) -> HostProgram:
-    """The host that a command starts, by the name of its program, whatever starts that."""
+    """The host that a command starts, recognised by the name of its program, even behind a wrapper."""
     place = 0
     while place < len(command):
         program = program_of(command[place])
@@ -39,7 +39,7 @@ def find_host(command: Sequence[str]) -> HostProgram:
 
 
 def read_session(command: Sequence[str], output: str, status: int = 0) -> SessionResult:
-    """What the output of a command tells, as far as it was asked to tell; never raises."""
+    """What a command's output reports about the session, if its output format allows; never raises."""
     name, at = find_host(command)
     if not name:
         return launch.read_script(output)
@@ -51,9 +51,9 @@ def read_session(command: Sequence[str], output: str, status: int = 0) -> Sessio
 
 
 def find_words(output: str) -> str:
-    """What an agent said last, by the end of its output, whichever host printed it: not the JSON that it is wrapped in.
+    """The agent's last message at the end of the output of any host, without the JSON around it.
 
-    Empty when there is only JSON, and none of it is the agent's word.
+    Empty if there is only JSON and none of it is a message of the agent.
     """
     rows = [row for row in output.splitlines() if row.strip()]
     if not rows or not rows[-1].startswith("{"):
@@ -73,24 +73,24 @@ class LauncherSettings(NamedTuple):
     """What all runs have in common."""
 
     folder: str
-    """Where the folders of runs are; nobody else's to read."""
+    """The parent of the runs' folders, readable only for the user."""
     program: str
     """Our own executable."""
     home: str
-    """The user's."""
+    """The user's home folder."""
     surroundings: Mapping[str, str]
     """The scheduler's environment."""
     is_confined: bool
 
 
 class HostLauncher:
-    """Fits commands out, and reads what they say at their end."""
+    """Prepares commands for runs and reads their results."""
 
     def __init__(self, settings: LauncherSettings) -> None:
         self._settings = settings
 
     def launch_config(self, command: tuple[str, ...], run_id: str, prompt: str) -> LaunchConfig:
-        """The command of a run with what its host needs, which is there when this returns. Raises `CannotRun`."""
+        """The command of a run with the files that its host needs, which have been written. Raises `CannotRun`."""
         self.drop(run_id)
         found = find_host(command)
         run = HostRun(
@@ -107,7 +107,7 @@ class HostLauncher:
             return LaunchConfig(command=command)
         config = HOSTS[found.host].launch_config(run) if found.host else HostLaunchConfig()
         if run.is_placed:
-            # A command that says itself where the prompt goes gets it there and nowhere else.
+            # A command with a placeholder for the prompt gets it only there.
             config = config.merge(HostLaunchConfig(files={run.prompt_file: run.prompt}, has_prompt=True))
         _write_config(run, config)
         return LaunchConfig(
@@ -122,7 +122,7 @@ class HostLauncher:
         return read_session(command, output, status)
 
     def drop(self, run_id: str) -> None:
-        """Takes away what was made for a run. Whatever the agent has made of it, nothing outside is touched."""
+        """Removes a run's files, without following anything that the agent replaced by a link."""
         folder = self._folder(run_id)
         for place, folders, _ in os.walk(folder):
             for name in folders:
@@ -133,7 +133,7 @@ class HostLauncher:
         shutil.rmtree(folder, ignore_errors=True)
 
     def sweep(self) -> None:
-        """Takes away what a scheduler that was killed has left behind."""
+        """Removes what a killed scheduler has left behind."""
         with suppress(OSError):
             for name in os.listdir(self._settings.folder):
                 with suppress(CannotRun):
@@ -146,7 +146,7 @@ class HostLauncher:
 
 
 def _packages(words: Sequence[str]) -> list[str]:
-    """Where a host's own program lies that is a script: all of its packages, or else the one file."""
+    """Where a host's program that is a script is installed: its whole package folder, or else the single file."""
     named = [os.path.realpath(word) for word in words[1:] if os.path.isabs(word) and os.path.isfile(word)]
     return [path.partition(MODULES)[0] + MODULES if MODULES in path else path for path in named]
 
@@ -154,7 +154,7 @@ def _packages(words: Sequence[str]) -> list[str]:
 def _build_command(
     command: Sequence[str], found: HostProgram, config: HostLaunchConfig, run: HostRun
 ) -> tuple[str, ...]:
-    """The command with the arguments after the host's program or its subcommand, and the prompt in its place."""
+    """The command with the arguments after the host's program or subcommand, and the prompt in its place."""
     words = [_fill_placeholders(word, run) for word in command]
     if not found.host:
         return tuple(words)
@@ -171,7 +171,7 @@ def _fill_placeholders(word: str, run: HostRun) -> str:
 
 
 def _write_config(run: HostRun, config: HostLaunchConfig) -> None:
-    """Writes what the config consists of. Nobody but the user can read it."""
+    """Writes the files of a configuration, readable only for the user."""
     try:
         os.makedirs(os.path.dirname(run.folder), mode=0o700, exist_ok=True)
         os.mkdir(run.folder, mode=0o700)

@@ -70,14 +70,14 @@ def _fields(event: str, answer: HookAnswer, text: str) -> dict[str, object]:
 
 
 FOLDERS = ("OPENHANDS_PERSISTENCE_DIR", "OH_PERSISTENCE_DIR")
-"""What its terminal program and what its library calls the same folder."""
+"""The variable for the same folder in its terminal program and in its library."""
 READABLE = ("agent_settings.json", "cli_config.json", "mcp.json", "profiles", "skills", "microagents")
 VARIABLES = ("OH_SECRET_KEY",)
 PREFIXES = ("LLM_", "OPENHANDS_API_", "LITELLM_")
 
 
 def launch_config(run: launch.HostRun) -> launch.HostLaunchConfig:
-    """What OpenHands is started with. It reads what to do from a file, never from its input."""
+    """The launch options of OpenHands. It reads the prompt from a file, never from standard input."""
     has_task = run.is_placed or run.has("-t", "--task", "-f", "--file")
     own = launch.HostLaunchConfig(
         arguments=(
@@ -101,7 +101,7 @@ def prints_json(words: list[str]) -> bool:
 
 
 def read_output(lines: list[Payload]) -> ports.SessionResult:
-    """A line for each event; what it does, it gives a kind, and finishing is one of these."""
+    """Reads the session output: one line per event, with a kind for actions; finishing is one of them."""
     own = [line for line in lines if line.text("source") == "agent"]
     spoken = [
         line.part("action").text("message") or launch.message_text(line.part("llm_message")) for line in own

@@ -1,4 +1,4 @@
-"""Qwen Code: hooks in `.qwen/settings.json`, in the words of Claude Code."""
+"""Qwen Code: hooks in `.qwen/settings.json`, in Claude Code's format."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from remand.app.scheduler import ports
 NAME = "qwen"
 WRITING = "run_shell_command|write_file|edit|Bash|Write|Edit"
 VERSION: dict[str, object] = {"$version": 4}
-"""The form of the settings. Qwen Code rewrites a file that names none or an older one when it starts."""
+"""The version of the settings format. Qwen Code rewrites files with an older version or none when it starts."""
 SETUP = host.Setup(
     NAME,
     programs=("qwen",),
@@ -24,7 +24,7 @@ SETUP = host.Setup(
         hook.POST_TOOL: f"{WRITING}|{host.CLAIMING}",
         hook.POST_TOOL_FAILURE: WRITING,
     },
-    # Older versions take the figure for milliseconds, newer ones do so from a thousand on.
+    # Older versions read the number as milliseconds, newer ones only from 1000 on.
     timeout_factor=1000,
     extras={"type": "command"},
     project="QWEN_PROJECT_DIR",
@@ -36,7 +36,7 @@ SETUP = host.Setup(
 
 
 def read(event: str, data: bytes) -> HookCall:
-    """What Qwen Code says. It tells the exit code of a command in words, whether the command failed or not."""
+    """Reads Qwen Code's format. It reports a command's exit code as text, whether the command failed or not."""
     call = host.read_claude_call(SETUP, event, data, tells_failures=False)
     if call.tool and call.event in (hook.POST_TOOL, hook.POST_TOOL_FAILURE) and call.tool.command:
         call.tool.exit_code = host.exit_code_in_text(call.tool.output, "Exit Code: ")
@@ -92,5 +92,5 @@ def prints_json(_: list[str]) -> bool:
 
 
 def read_output(lines: list[Payload]) -> ports.SessionResult:
-    """What Qwen Code prints, which is in the words of Claude Code."""
+    """Reads Qwen Code's output, which has Claude Code's format."""
     return launch.read_claude(lines)

@@ -1,4 +1,4 @@
-"""Our entries in the settings files of hosts, hooks and MCP server: added, found and removed without changing anything else."""
+"""Our entries in hosts' settings files, hooks and MCP server: adds, finds and removes them without changing anything else."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ _SCALAR = re.compile(r'"(?:[^"\\\x00-\x1f]|\\.)*"|-?\d[\d.eE+-]*|true|false|null
 _CLOSING = {"{": "}", "[": "]"}
 
 TextEdit = tuple[int, int, str]
-"""From where to where the text is replaced, and by what."""
+"""A replacement in a text: start, end, new text."""
 
 
 class NotJsonError(ValueError):
-    """The text is no JSON, not even one with comments."""
+    """The text is not JSON, not even with comments."""
 
 
 class JsonNode(NamedTuple):
-    """A value and where it stands in the text."""
+    """A value and its position in the text."""
 
     value: object
     start: int
     end: int
     items: list[JsonItem]
-    """The members of an object or the elements of a list, in their order."""
+    """The members of an object or the elements of a list, in order."""
 
 
 class JsonItem(NamedTuple):
@@ -40,13 +40,13 @@ class JsonItem(NamedTuple):
     key: str
     node: JsonNode
     start: int
-    """Where its key begins, or its value where it has none."""
+    """The position of its key, or of its value if it has none."""
     comma: int = -1
-    """Where the comma behind it stands; -1 when there is none."""
+    """The position of the comma after it; -1 if there is none."""
 
 
 def parse_jsonc(text: str) -> JsonNode:
-    """Reads a text; raises `NotJsonError`. A key that stands twice in an object is an error, too."""
+    """Parses a text; raises `NotJsonError`, also for a duplicate key in an object."""
     begin = 1 if text.startswith("\ufeff") else 0
     node = _value(text, _skip(text, begin), 0)
     rest = _skip(text, node.end)
@@ -56,9 +56,9 @@ def parse_jsonc(text: str) -> JsonNode:
 
 
 def edit_jsonc(text: str, wanted: object) -> str | None:
-    """The text changed so that it says `wanted`, and the rest of it as it was.
+    """Edits a text so that its value is `wanted`, leaving the rest as it was.
 
-    Members and elements are taken out and plain values replaced; None when more than that would be needed.
+    Only removes members and elements and replaces plain values; None if more would be needed.
     """
     try:
         changed = text
@@ -86,7 +86,7 @@ def _text_edits(text: str, node: JsonNode, wanted: object) -> Iterator[TextEdit]
 
 
 def _align_elements(items: list[JsonItem], wanted: list[object]) -> dict[int, object]:
-    """Which elements stay, and what each is to be. Elements that are wanted as they are come first."""
+    """Assigns the wanted elements to existing ones, preferring equal ones; the others are removed."""
     kept: dict[int, object] = {}
     rest = list(wanted)
     for place, item in enumerate(items):
@@ -97,7 +97,7 @@ def _align_elements(items: list[JsonItem], wanted: list[object]) -> dict[int, ob
 
 
 def _is_part(wanted: object, value: object) -> bool:
-    """Whether a value is another one without some of its members or elements."""
+    """True if `wanted` is `value` without some of its members or elements."""
     if isinstance(wanted, dict) and isinstance(value, dict):
         return all(key in value and _is_part(one, value[key]) for key, one in wanted.items())
     if isinstance(wanted, list) and isinstance(value, list):
@@ -107,7 +107,7 @@ def _is_part(wanted: object, value: object) -> bool:
 
 
 def _removals(text: str, items: list[JsonItem], gone: set[int]) -> Iterator[TextEdit]:
-    """Takes items out with their commas; comments stay, and so does the indentation of what follows."""
+    """The edits that remove items with their commas; comments stay, and so does the indentation of what follows."""
     kept_before: JsonItem | None = None
     for place, item in enumerate(items):
         if id(item) not in gone:
@@ -166,7 +166,7 @@ def _container(text: str, start: int, depth: int) -> JsonNode:
 
 
 def _repeated_key(keys: list[str]) -> str:
-    """What is wrong with an object that has a key twice."""
+    """The error message for an object with a duplicate key."""
     return f"the key {next(key for key in keys if keys.count(key) > 1)!r} occurs twice"
 
 
@@ -189,28 +189,28 @@ Table = dict[str, object]
 
 
 class UnusableSettings(Exception):  # noqa: N818 - it is the settings that are unusable
-    """The settings file cannot be written again without losing something."""
+    """The settings file cannot be rewritten without losing something."""
 
 
 class HookEntry(NamedTuple):
-    """One of our entries, as it stands in a settings file."""
+    """One of our entries in a settings file."""
 
     event: str
-    """The host's own name of the event."""
+    """The host's name of the event."""
     place: str
-    """Which group of that event, and which hook in it: `0:0` is the first."""
+    """The indexes of the group and of the hook in it: `0:0` is the first."""
     matcher: object
     command: str
-    """The line that the host hands to a shell."""
+    """The command line that the host passes to a shell."""
     timeout: object
 
 
 def install_hooks(setup: Setup, text: str | None, program: Sequence[str]) -> str:
-    """The settings with our entries in them, once each, whatever program older ones of ours name."""
+    """The settings with our entries, each once, replacing older ones whatever program they name."""
     settings = _load_or_new(setup, text)
     table = _table(setup, settings)
     for event, name in setup.events.items():
-        # Two spellings of one event are an error to the host: one that the file has already stays.
+        # Two spellings of one event are an error for the host, so the existing one is kept.
         other = setup.other_names.get(name, "")
         own_name = other if other in table else name
         groups = table.get(own_name, [])
@@ -221,7 +221,7 @@ def install_hooks(setup: Setup, text: str | None, program: Sequence[str]) -> str
 
 
 def uninstall_hooks(setup: Setup, text: str) -> str | None:
-    """The settings without our entries; None when nothing else is in the file."""
+    """The settings without our entries; None if nothing else is in the file."""
     settings = _load_or_new(setup, text)
     table = _table(setup, settings)
     for own_name, groups in list(table.items()):
@@ -244,7 +244,7 @@ def find_hooks(setup: Setup, text: str) -> list[HookEntry]:
 
 
 def are_hooks_off(setup: Setup, text: str) -> bool:
-    """Whether the settings turn all hooks off."""
+    """True if the settings disable all hooks."""
     value: object = load_settings(text) if setup.switch else None
     for name in setup.switch:
         value = value.get(name) if isinstance(value, dict) else None
@@ -252,14 +252,14 @@ def are_hooks_off(setup: Setup, text: str) -> bool:
 
 
 def names_machine(command: str) -> bool:
-    """Whether a line names our program by its path on one machine, which is another one elsewhere."""
+    """True if a command line names our program by an absolute path, which is only valid on one machine."""
     return command.strip("\"'").startswith(("/", "~")) or " /" in command or " '/" in command
 
 
 def hook_command(setup: Setup, program: Sequence[str], event: str) -> str:
-    """The line that the host hands to a shell when an event fires.
+    """The command line that the host passes to a shell when an event fires.
 
-    A relative program lies in the project, whose folder the host tells in a variable of its own.
+    A relative program is inside the project, whose folder the host provides in a variable.
     """
     is_in_project = bool(setup.project) and "/" in program[0] and not program[0].startswith("/")
     first = f'"${{{setup.project}}}"/{quote(program[0])}' if is_in_project else quote(program[0])
@@ -267,7 +267,7 @@ def hook_command(setup: Setup, program: Sequence[str], event: str) -> str:
 
 
 def load_settings(text: str) -> Table:
-    """Reads a settings file, which may have comments; raises `UnusableSettings` where it cannot be read."""
+    """Parses a settings file, which may contain comments; raises `UnusableSettings` if it is invalid."""
     try:
         settings = _parse_strict_json(text)
     except RecursionError:
@@ -299,7 +299,7 @@ def _load_or_new(setup: Setup, text: str | None) -> Table:
 
 
 def _table(setup: Setup, settings: Table) -> Table:
-    """Where the events stand: under a key of their own, or at the top where a host allows that."""
+    """The table of events: under its own key, or at the top level if the host allows that."""
     spellings = {*setup.other_names, *setup.other_names.values()}
     if SECTION not in settings and spellings & set(settings):
         return settings
@@ -321,7 +321,7 @@ def _entry(setup: Setup, event: str, program: Sequence[str]) -> Table:
 
 
 def _replace_group(setup: Setup, groups: list[object], entry: Table) -> list[object]:
-    """The groups of one event with our entry where it was before, or at the end."""
+    """The groups of one event with our entry in its previous place or at the end."""
     for place, group in enumerate(groups):
         if _is_all_ours(setup, group):
             return [*_without(setup, groups[:place]), entry, *_without(setup, groups[place + 1 :])]
@@ -333,7 +333,7 @@ def _without(setup: Setup, groups: list[object]) -> list[object]:
 
 
 def _without_own(setup: Setup, group: object) -> object:
-    """A group without the entries of ours that stand among others."""
+    """A group without our entries."""
     if not setup.is_grouped or not isinstance(group, dict):
         return group
     hooks = _hooks(setup, group)
@@ -359,7 +359,7 @@ def _is_ours(setup: Setup, entry: object) -> bool:
 
 
 def _line_of(setup: Setup, entry: object) -> str:
-    """The command of an entry, in whichever of a host's forms someone has written it."""
+    """The command of an entry, in any of the forms that a host accepts."""
     if not isinstance(entry, dict):
         return ""
     command, words = str(entry.get(setup.command_key, "")), entry.get("args")
@@ -382,9 +382,9 @@ def _hook_entries(setup: Setup, own_name: str, groups: object) -> Iterator[HookE
 
 
 def dump_settings(settings: Table, before: str | None) -> str:
-    """A settings file: changed in place where that is enough, else written anew and indented as it was before.
+    """Writes settings: edits the existing text if that is enough, otherwise rewrites it with the same indentation.
 
-    Raises `UnusableSettings` where the latter would lose comments.
+    Raises `UnusableSettings` if the latter would lose comments.
     """
     edited = edit_jsonc(before, settings) if before else None
     if edited is not None:
@@ -400,7 +400,7 @@ def dump_settings(settings: Table, before: str | None) -> str:
 
 
 def _indent(text: str) -> str:
-    """What the file is indented with already; two spaces for a new one."""
+    """The existing indentation of the file; two spaces for a new one."""
     for row in text.splitlines()[1:]:
         start = row[: len(row) - len(row.lstrip(" \t"))]
         if start and row.strip():
@@ -409,7 +409,7 @@ def _indent(text: str) -> str:
 
 
 def toml_value(value: object) -> str:
-    """A value in TOML, on one line."""
+    """A value as TOML on one line."""
     if isinstance(value, dict):
         return f"{{{', '.join(f'{toml_value(str(key))} = {toml_value(one)}' for key, one in value.items())}}}"
     if isinstance(value, list):
@@ -424,17 +424,17 @@ _END = "\n"
 
 
 def install_server(entry: McpEntry, text: str | None, program: str) -> str:
-    """The settings with our entry in them. One of ours keeps what somebody has added to it: a name, say."""
+    """The settings with our entry. Fields that somebody added to an existing entry are kept."""
     return _install_toml(entry, text or "", program) if entry.is_toml else _install_json(entry, text, program)
 
 
 def uninstall_server(entry: McpEntry, text: str) -> str | None:
-    """The settings without our entry; None when nothing else is in the file."""
+    """The settings without our entry; None if nothing else is in the file."""
     return _uninstall_toml(text) if entry.is_toml else _uninstall_json(entry, text)
 
 
 def installed_programs(entry: McpEntry, text: str) -> list[str]:
-    """The program that our entry in the settings names; nothing when there is none."""
+    """The program named by our entry in the settings; empty if there is no entry."""
     data = _toml(text) if entry.is_toml else load_settings(text)
     server = _servers(data, _CODEX_SECTION if entry.is_toml else _SECTION).get(SERVER_NAME)
     return [str(server["command"])] if isinstance(server, dict) and _is_our_server(server) else []
@@ -522,7 +522,7 @@ def _uninstall_toml(text: str) -> str | None:
 
 
 def _with_command(text: str, program: str) -> str:
-    """The text with another program in our table, and every other line as it was."""
+    """The text with another program in our table and all other lines unchanged."""
     rows = [
         f"command = {toml_value(program)}" if is_own and row.split("=")[0].strip() == "command" else row
         for row, is_own in _mark_own_rows(text)
@@ -531,7 +531,7 @@ def _with_command(text: str, program: str) -> str:
 
 
 def _mark_own_rows(text: str) -> list[tuple[str, bool]]:
-    """Each line, and whether it is of our table or one inside it. What this misreads is found by reading again."""
+    """Each line, with whether it belongs to our table or a subtable. Mistakes are found by parsing the result."""
     rows, is_own = [], False
     for row in text.split(_END):
         if row.startswith("["):
@@ -542,7 +542,7 @@ def _mark_own_rows(text: str) -> list[tuple[str, bool]]:
 
 
 def _other_rows(marked: list[tuple[str, bool]]) -> list[str]:
-    """The lines that are not of our table. Comments behind it belong to what follows, the gap before it to it."""
+    """The lines outside our table. Comments after the table stay with what follows, the blank lines before it go with it."""
     kept: list[str] = []
     held: list[str] = []
     was_own = False
@@ -558,7 +558,7 @@ def _other_rows(marked: list[tuple[str, bool]]) -> list[str]:
 
 
 def _toml(text: str) -> Table:
-    # Loaded here: hooks start with this module's neighbours, and have no use for it.
+    # Imported here: every hook call loads this module's neighbours and does not need it.
     import tomllib
 
     try:
@@ -568,6 +568,6 @@ def _toml(text: str) -> Table:
 
 
 def _require_same(found: Table, wanted: Table) -> None:
-    """Refuses a text that says anything else than it should."""
+    """Raises if a text does not parse to the wanted settings."""
     if {_CODEX_SECTION: {}} | found != {_CODEX_SECTION: {}} | wanted:
         raise UnusableSettings(f"our table [{_OWN}] cannot be told apart in it")

@@ -1,4 +1,4 @@
-"""The agent hosts by name. A host's module is loaded when it is first used, and no other's is."""
+"""The agent hosts by name. A host's module is loaded only when it is used."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ if TYPE_CHECKING:
     from remand.app.scheduler.ports import SessionResult
 
     class Host(Protocol):
-        """What every host's module offers."""
+        """The interface of every host's module."""
 
         SETUP: Setup
 
         def read(self, event: str, data: bytes) -> HookCall:
-            """What the host says; never raises."""
+            """Reads a hook call; never raises."""
 
         def render(self, event: str, answer: HookAnswer) -> Rendered:
-            """The answer in the host's own form."""
+            """Renders an answer in the host's format."""
 
         def launch_config(self, run: HostRun) -> HostLaunchConfig:
-            """What the host is started with."""
+            """The launch options of the host."""
 
         def prints_json(self, words: list[str]) -> bool:
-            """Whether its output is JSON, given the words that the host is started with."""
+            """True if the host's output is JSON, given its command-line words."""
 
         def read_output(self, lines: list[Payload]) -> SessionResult:
-            """What its output tells of a session."""
+            """What the output reports about the session."""
 
 
 HOSTS: dict[str, Host] = {
@@ -46,20 +46,20 @@ HOSTS: dict[str, Host] = {
 
 
 def load_host(name: str) -> Host | None:
-    """A host by its name; None when there is no such host."""
+    """A host by name; None if there is no such host."""
     return HOSTS.get(name)
 
 
 def settings_files() -> tuple[str, ...]:
-    """The files that hold hosts' hooks: in a project, and behind `~` in a home folder."""
+    """The files that contain hooks: in a project, and with `~` in a home folder."""
     return tuple(path for host in HOSTS.values() for path in host.SETUP.paths)
 
 
 def guarded_files() -> tuple[str, ...]:
-    """The files of a project that no agent may change: they say how its work is judged."""
+    """The project files that no agent may change, because they decide how its work is judged."""
     return ("remand.toml", *(name for name in settings_files() if not name.startswith("~")))
 
 
 def server_files() -> tuple[str, ...]:
-    """The files of a project that name our MCP server."""
+    """The project files that name our MCP server."""
     return tuple(host.SETUP.server.path for host in HOSTS.values() if host.SETUP.server.path)
