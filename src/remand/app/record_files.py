@@ -15,6 +15,7 @@ from remand.app.errors import EnvironmentFault
 from remand.app.events.orchestration_log import log_lines
 from remand.app.events.task_folds import task_events
 from remand.app.inbox import questions
+from remand.config import RecordSettings
 from remand.domain.access.team import Team
 from remand.domain.decisions.escalations import UNLOCK, EscalationOption, number_options
 from remand.domain.events.catalogue import event_task_id
@@ -37,6 +38,15 @@ class RecordKind(StrEnum):
     LOG = "orchestration log"
     MESSAGE = "message"
     TASK = "task"
+
+
+def record_folders(settings: RecordSettings) -> dict[RecordKind, str]:
+    """The folder of each kind of file, as the configuration names it."""
+    return {
+        RecordKind.LOG: settings.orchestration_log,
+        RecordKind.MESSAGE: settings.messages,
+        RecordKind.TASK: settings.tasks,
+    }
 
 
 class RecordFolders(Protocol):

@@ -80,6 +80,11 @@ class RunSettings(Record, kw_only=True):
     coordinator: str = "auto"
     """`auto`: the user's commands and the scheduler start a coordinator where none runs; or `off`."""
 
+    @property
+    def starts_coordinator(self) -> bool:
+        """Whether a coordinator may be started where none runs."""
+        return self.coordinator == "auto"
+
     def agent_environment(self, environment: Mapping[str, str]) -> dict[str, str]:
         """What agents are given of an environment."""
         return {name: value for name, value in environment.items() if name in self.environment}

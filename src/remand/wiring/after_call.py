@@ -11,7 +11,7 @@ from remand.adapters.system import notice_channels, scheduler_files
 from remand.adapters.system.machine import SystemClock
 from remand.adapters.system.record_files import RecordFiles
 from remand.app import notices
-from remand.app.record_files import RecordFileUpdater, RecordKind
+from remand.app.record_files import RecordFileUpdater, record_folders
 from remand.app.reminders import AfterCall, UnseenCounts
 from remand.config import inherited_environment
 from remand.wiring.open_ledger import OpenLedger
@@ -40,10 +40,7 @@ def record_file_updater(opened: OpenLedger) -> RecordFileUpdater:
     """What brings the files beside the ledger in step with it."""
 
     def record_files() -> RecordFiles:
-        folders = opened.settings.settings().records
-        kinds = (RecordKind.LOG, RecordKind.MESSAGE, RecordKind.TASK)
-        named = (folders.orchestration_log, folders.messages, folders.tasks)
-        return RecordFiles(opened.place.root, dict(zip(kinds, named, strict=True)))
+        return RecordFiles(opened.place.root, record_folders(opened.settings.settings().records))
 
     return RecordFileUpdater(opened.store, record_files, lambda: opened.settings.rules().team)
 

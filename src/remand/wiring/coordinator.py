@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-from hashlib import sha256
-
 from remand.adapters.coordinator.agent_socket import (
     AgentSocketListener,
     CommandProcesses,
@@ -55,15 +52,12 @@ def make_coordinator(opened: OpenLedger, call: CommandLineCall, max_idle_seconds
     )
 
 
-def make_identity_provider(settings: OpenIdSettings | None) -> IdentityProvider | None:
-    """Who says who people are, if the base names anybody."""
-    if settings is None:
-        return None
+def make_identity_provider(settings: OpenIdSettings) -> IdentityProvider:
+    """The identity provider that the base names."""
     secret = inherited_environment().get("REMAND_OIDC_SECRET", "")
     return openid.OpenIdProvider(settings.issuer, settings.client_id, secret)
 
 
 def make_agent_sockets(place: LedgerLocation, handler: CallHandler) -> AgentSocketListener:
     """Agent sockets in a folder of the ledger's own."""
-    name = f"agents-{sha256(ledger_id(place).encode()).hexdigest()[:8]}"
-    return open_agent_sockets(os.path.join(require_socket_folder(), name), handler)
+    return open_agent_sockets(require_socket_folder(), ledger_id(place), handler)

@@ -23,7 +23,6 @@ from remand.app.gates.gates import Gates
 from remand.app.gates.jobs import DEAD_SECONDS, JOB_KINDS, JobQueue
 from remand.app.gates.ports import GateEnvironment
 from remand.domain.gate.gate import GatePolicy
-from remand.domain.task import Task
 from remand.wiring.open_ledger import OpenLedger
 
 
@@ -61,7 +60,9 @@ def evidence_lookup(opened: OpenLedger) -> rejection_facts.EvidenceLookup:
     return rejection_facts.EvidenceLookup(
         opened.settings,
         sources=lambda base: commits.GitSources(opened.place, base),
-        journal=lambda task: journal_reader(opened, task),
+        journal=lambda task: reader.JournalFile.for_holder(
+            opened.folders.journal, opened.settings.rules().team, task
+        ),
         commands=lambda policy: make_probes(opened, policy) if is_own else _queued_probes(opened),
         pages=lambda hosts: web_pages.HostPages(hosts) if is_own else _queued_probes(opened),
     )
@@ -78,15 +79,9 @@ def _queued_probes(opened: OpenLedger) -> queued_work.QueuedProbes:
     )
 
 
-def journal_reader(opened: OpenLedger, task: Task | None = None) -> reader.JournalFile:
-    """The journals of a ledger's tasks; runs without a name count for the one who holds this task."""
-    team = opened.settings.rules().team
-    return reader.JournalFile(
-        opened.folders.journal,
-        reader.Transcripts(),
-        since=task.claim.claimed_at if task is not None and task.claim is not None else "",
-        name_of=lambda name: team.actor(name).name if task is not None else name,
-    )
+def journal_reader(opened: OpenLedger) -> reader.JournalFile:
+    """The journals of a ledger's tasks."""
+    return reader.JournalFile(opened.folders.journal, reader.Transcripts())
 
 
 def _make_mirror(opened: OpenLedger) -> git_mirror.GitMirror:
@@ -117,7 +112,4 @@ def _make_environment(opened: OpenLedger, gates: Gates) -> GateEnvironment:
 
 def make_probes(opened: OpenLedger, policy: GatePolicy) -> runner.EvidenceCommands:
     """What runs the commands of evidence on this machine."""
-    env = make_gates(opened).environment
-    return runner.EvidenceCommands(
-        env.mirror, env.checkouts, env.sandbox, policy, root=env.root, path=env.path, hide=env.hide
-    )
+    return runner.EvidenceCommands.in_environment(make_gates(opened).environment, policy)

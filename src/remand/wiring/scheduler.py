@@ -152,9 +152,8 @@ def _assemble(
     run, closing = settings.settings().run, ExitStack()
     closing.callback(os.close, lock_scheduler(folders.own))
     launcher = make_agent_launcher(run.sandbox)
-    is_auto = site.coordinator_environment is not None and run.coordinator == "auto"
-    socket = folders.socket if socket_folder() and is_auto else ""
-    coordinator = SchedulerCoordinator(socket, MODULE, place.root, site.coordinator_environment or {})
+    surroundings = site.coordinator_environment if run.starts_coordinator and socket_folder() else None
+    coordinator = SchedulerCoordinator(folders.socket, MODULE, place.root, surroundings)
     closing.callback(coordinator.close)
     coordinator.ensure()
     status, logs = StatusFile(folders.status), RunLogs(os.path.join(folders.own, "logs"), find_words)

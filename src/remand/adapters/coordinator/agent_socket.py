@@ -463,8 +463,9 @@ def prepare_socket_folder(folder: str) -> None:
                 os.unlink(os.path.join(folder, name))
 
 
-def open_agent_sockets(folder: str, handler: CallHandler) -> AgentSocketListener:
-    """Opens agent sockets in a folder that only the schedulers of one ledger use."""
+def open_agent_sockets(sockets: str, ledger_id: str, handler: CallHandler) -> AgentSocketListener:
+    """Opens agent sockets in a folder, below that of all sockets, that only the schedulers of one ledger use."""
+    folder = os.path.join(sockets, f"agents-{sha256(ledger_id.encode()).hexdigest()[:8]}")
     prepare_socket_folder(folder)
     allow_descriptors()
     return AgentSocketListener(folder, handler)

@@ -513,10 +513,10 @@ class CoordinatorProcess:
 class SchedulerCoordinator:
     """Keeps a coordinator running while a scheduler does: an existing one, or its own child, which it stops at the end."""
 
-    def __init__(self, path: str, module: str, folder: str, environment: Mapping[str, str]) -> None:
-        """Without a path, no coordinator is used."""
-        self._path = path
-        self._process = partial(CoordinatorProcess, module, folder, environment)
+    def __init__(self, path: str, module: str, folder: str, environment: Mapping[str, str] | None) -> None:
+        """Without an environment for its own child, no coordinator is used."""
+        self._path = path if environment is not None else ""
+        self._process = partial(CoordinatorProcess, module, folder, environment or {})
         self._own: CoordinatorProcess | None = None
 
     def ensure(self) -> None:

@@ -14,8 +14,10 @@ import msgspec
 
 from remand.adapters.journal import writer
 from remand.app.ports import SupportingRun
+from remand.domain.access.team import Team
 from remand.domain.evidence.attempts import RecordedCall, ToolUse, find_supporting_use, read_calls
 from remand.domain.instant import Instant
+from remand.domain.task import Task
 
 _FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -281,6 +283,12 @@ class JournalFile:
         """An agent's own name, whatever alias it used."""
         self._kept: dict[str, TaskJournal] = {}
         self._calls: dict[tuple[str, str], list[RecordedCall]] = {}
+
+    @classmethod
+    def for_holder(cls, folder: str, team: Team, task: Task) -> JournalFile:
+        """The journals as a rejection by the holder of a task is checked against them."""
+        since = task.claim.claimed_at if task.claim is not None else ""
+        return cls(folder, Transcripts(), since=since, name_of=lambda name: team.actor(name).name)
 
     def read_task(self, task_id: str) -> TaskJournal:
         """Everything in the journal of a task."""

@@ -405,6 +405,13 @@ class EvidenceCommands:
         self._hide = hide
         self._left = PROBE_SECONDS
 
+    @classmethod
+    def in_environment(cls, env: GateEnvironment, policy: GatePolicy) -> EvidenceCommands:
+        """Runs them where the gates run."""
+        return cls(
+            env.mirror, env.checkouts, env.sandbox, policy, root=env.root, path=env.path, hide=env.hide
+        )
+
     def run(self, command: tuple[str, ...], commit: str) -> CommandOutcome | None:
         if not is_probe_allowed(command, self._policy.probes) or self._sandbox.tier == UNCONFINED:
             return None

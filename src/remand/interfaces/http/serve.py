@@ -197,7 +197,7 @@ def access_options(ledger: EmbeddedLedger | TeamLedger) -> AccessOptions:
     return AccessOptions(
         url=settings.url,
         calls_per_second=settings.calls_per_second,
-        provider=make_identity_provider(settings.oidc),
+        provider=make_identity_provider(settings.oidc) if settings.oidc else None,
     )
 
 
