@@ -44,8 +44,7 @@ from remand.domain.access.keys import AUTHORITIES, ChainEnd, Trust, parse_trust
 from remand.domain.events.catalogue import event_task_id
 from remand.domain.events.event import Event
 from remand.domain.events.log import VOIDS, EventsVoided, TaskArchived
-from remand.domain.evolve import replay
-from remand.domain.folds.history import archived_history
+from remand.domain.evolve import archived_history, replay
 from remand.domain.instant import BEGINNING, END, Instant
 from remand.domain.record import NamedTuple
 from remand.ledger import codec, signatures

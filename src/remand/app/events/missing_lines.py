@@ -19,8 +19,7 @@ from remand.domain.events.log import (
     MissingLines,
     TaskArchived,
 )
-from remand.domain.evolve import replay
-from remand.domain.folds.history import ArchivedHistory, archived_history, archived_state, short_id
+from remand.domain.evolve import ArchivedHistory, archived_history, archived_state, replay, short_id
 from remand.domain.instant import Instant
 from remand.domain.record import NamedTuple
 from remand.domain.task import Task

@@ -22,7 +22,7 @@ from remand.domain.access.keys import (
 from remand.domain.events.catalogue import event_task_id
 from remand.domain.events.event import Event, Meta
 from remand.domain.events.log import VOIDS, EventsVoided, TaskArchived
-from remand.domain.folds.history import is_backed
+from remand.domain.evolve import is_backed
 from remand.domain.instant import Instant
 from remand.domain.record import NamedTuple
 from remand.ledger import codec

@@ -14,8 +14,7 @@ from remand.domain.events.event import Event
 from remand.domain.events.log import MOVES, VOIDS, AbandonedLines, EventsVoided, MissingLines, TaskArchived
 from remand.domain.events.reviews import AnswerRetracted
 from remand.domain.events.tasks import HandoffInitiated, TaskAdded, TaskClaimed
-from remand.domain.evolve import evolve, replay
-from remand.domain.folds.history import archived_history, effective_events, is_backed, short_id
+from remand.domain.evolve import archived_history, effective_events, evolve, is_backed, replay, short_id
 from remand.domain.instant import Instant
 from remand.domain.record import NamedTuple
 from remand.domain.task import Task

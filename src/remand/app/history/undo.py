@@ -13,9 +13,8 @@ from remand.domain.events.event import Event
 from remand.domain.events.reviews import EscalationAnswered
 from remand.domain.events.tasks import RejectionAnswered, TaskCancelled
 from remand.domain.events.work import ActDone, ActIntended, FindingAccepted
-from remand.domain.evolve import replay
+from remand.domain.evolve import ANSWERS, command_end, last_answer, replay
 from remand.domain.facts import Facts, OwnDecision, UndoFacts
-from remand.domain.folds.history import ANSWERS, command_end, last_answer
 from remand.domain.instant import Instant
 from remand.domain.record import NamedTuple
 from remand.domain.refusals import Refused

@@ -33,8 +33,7 @@ from remand.domain.events.catalogue import event_task_id
 from remand.domain.events.event import Event, Meta
 from remand.domain.events.log import ArchivedFile, ArchivedSession, LogArchived, TaskArchived
 from remand.domain.events.tasks import HandoffInitiated, TaskClaimed
-from remand.domain.evolve import replay
-from remand.domain.folds.history import archived_history, is_backed, short_id
+from remand.domain.evolve import archived_history, is_backed, replay, short_id
 from remand.domain.instant import Instant
 from remand.domain.task import Task
 from remand.ledger import codec

@@ -25,7 +25,7 @@ from remand.domain.access.keys import ChainEnd
 from remand.domain.events.event import Event
 from remand.domain.events.log import ArchivedFile, ArchivedSession, LogArchived, TaskArchived
 from remand.domain.events.reviews import Finding, LockoutSet
-from remand.domain.folds.history import short_id
+from remand.domain.evolve import short_id
 from remand.domain.instant import add_seconds
 from remand.domain.task import Status, Task
 from remand.ledger import codec, signatures

@@ -17,8 +17,7 @@ from remand.domain.gate.verdict import GateResult, GateStatus
 from remand.domain.policy import Policy
 from remand.interfaces.http.commands import remote_commands
 from remand.interfaces.http.pages import inbox
-from remand.interfaces.http.pages.markup import render_fragments
-from remand.interfaces.http.pages.page import PageAddress, PageQuery
+from remand.interfaces.http.pages.page import PageAddress, PageQuery, render_fragments
 from remand.interfaces.http.pages.site import ACTIONS
 from tests.support.builders import FakeLedger, a_verdict, member
 from tests.support.rejection_records import SCOPE, TITLE, a_rejection

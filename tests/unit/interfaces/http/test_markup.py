@@ -4,7 +4,7 @@ from hashlib import sha256
 
 from markupsafe import Markup
 
-from remand.interfaces.http.pages.markup import MAX_LINE, STATIC, environment, show_text, when
+from remand.interfaces.http.pages.page import MAX_LINE, STATIC, environment, show_text, when
 
 
 def shown(value: object) -> str:

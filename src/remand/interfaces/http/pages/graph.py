@@ -12,8 +12,7 @@ from remand.app.history.rejections import task_rejections
 from remand.domain.record import NamedTuple
 from remand.domain.task import TERMINAL, Status, Task
 from remand.interfaces.cli.tasks.views import read_task
-from remand.interfaces.http.pages.markup import show_text
-from remand.interfaces.http.pages.page import PageQuery, WebPage
+from remand.interfaces.http.pages.page import PageQuery, WebPage, show_text
 from remand.ledger.store import TaskFilter, Transaction
 
 MAX_DRAWN = 60

@@ -51,18 +51,22 @@ from remand.interfaces.http.pages.live import (
     event_text,
     send_stream,
 )
-from remand.interfaces.http.pages.markup import (
+from remand.interfaces.http.pages.page import (
     MEDIA_TYPES,
+    PageAddress,
+    PageQuery,
+    WebPage,
     command_text,
     escaped_text,
     may_call,
+    parse_address,
+    parse_query,
     render_fragments,
     render_page,
     stale_text,
     static_files,
     waiting_text,
 )
-from remand.interfaces.http.pages.page import PageAddress, PageQuery, WebPage, parse_address, parse_query
 from remand.interfaces.http.problems import (
     BAD_REQUEST,
     NOT_FOUND,

@@ -23,8 +23,7 @@ from remand.domain.record import NamedTuple
 from remand.domain.task import Submission, Task
 from remand.domain.text.redaction import redact
 from remand.interfaces.cli.tasks.views import read_task
-from remand.interfaces.http.pages.markup import indented_json
-from remand.interfaces.http.pages.page import PageQuery, WebPage
+from remand.interfaces.http.pages.page import PageQuery, WebPage, indented_json
 from remand.interfaces.http.problems import FORBIDDEN, HttpProblem
 from remand.wiring.scheduler import submitted_changes
 
