@@ -75,7 +75,7 @@ class HttpClient:
         return self.task
 
     async def heartbeat(self) -> None:
-        """Says that the agent is still at work on its task."""
+        """Says that the agent is still working on its task."""
         await self.post("/api/task/heartbeat", {"id": self.task, "agent": self.agent})
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""Remand: how a team of AI coding agents says no, and how no is respected."""
+"""Remand makes "no" count in a team of AI coding agents."""
 
 from remand import loader, startup
 from remand.startup import TYPE_CHECKING

@@ -34,7 +34,7 @@ NO_GATES = "[gates]\n"
 PATIENCE = 180.0
 """How long a busy machine may take for anything; what is there sooner is not waited for."""
 _REMINDER = re.compile(
-    r"remand: (\d+ (questions? waits? for you|events? (is|are) held back)|the log is not whole"
+    r"remand: (\d+ (questions? waits? for you|events? (is|are) held back)|the log is incomplete"
     r"|the base branch does not trust this machine's key|[^\n]*\d s\)$)[^\n]*\n",
     re.MULTILINE,
 )

@@ -443,7 +443,7 @@ def test_a_sandbox_that_does_not_hide_is_not_taken(monkeypatch: pytest.MonkeyPat
 def test_elsewhere_than_on_linux_agents_are_not_confined(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(choosing.sys, "platform", "darwin")
 
-    assert choosing.make_agent_launcher().detail == "Only Linux has a sandbox that Remand knows."
+    assert choosing.make_agent_launcher().detail == "Remand has a sandbox only on Linux."
 
 
 def test_a_sandbox_that_is_switched_off_is_said() -> None:

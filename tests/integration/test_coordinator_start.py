@@ -287,4 +287,4 @@ def test_one_that_does_not_end_is_not_said_to_have_ended(repository: Repository)
         finally:
             os.kill(own.pid, signal.SIGCONT)
         assert said.code != 0
-        assert "still at work" in said.out + said.err
+        assert "still running" in said.out + said.err

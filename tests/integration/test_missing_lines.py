@@ -111,7 +111,7 @@ def test_a_fresh_clone_of_a_base_with_lines_cut_out_releases_nothing(
 
     is_barred(made, task)
     said = made.people("task", "list")
-    assert said.err.count("the log is not whole") == 1
+    assert said.err.count("the log is incomplete") == 1
     assert "log_warning" in made.call("task", "show", task).data
 
 
@@ -172,7 +172,7 @@ def test_however_published_lines_vanish_it_is_named(damaged: tuple[Repository, s
 
     assert problems
     assert all(problem["file"].startswith(".got/events/") and problem["line"] for problem in problems)
-    assert "the log is not whole" in repository.people("task", "list").err
+    assert "the log is incomplete" in repository.people("task", "list").err
 
 
 def test_a_file_that_only_the_branch_lacks_is_no_finding(near_machine: Machine) -> None:
@@ -269,11 +269,11 @@ def test_everyday_commands_say_that_the_ledger_is_gone(near_machine: Machine) ->
     shutil.rmtree(repository.path / ".got")
 
     said = repository.people("task", "claim", task, "--agent", "Fenster")
-    assert "the log is not whole" in said.err
+    assert "the log is incomplete" in said.err
     found = repository.call("log", "repair").data["found"]
     assert "git checkout" in found[0]["proposal"]
     for _ in range(2):
-        assert "the log is not whole" in repository.people("task", "list").err
+        assert "the log is incomplete" in repository.people("task", "list").err
     repository.call("log", "repair", "--yes")
     assert repository.people("task", "list").err == ""
     assert repository.verify() == []

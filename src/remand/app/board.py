@@ -93,7 +93,7 @@ def _scheduler_alerts(around: BoardContext) -> Iterator[BoardAlert]:
     if status is None:
         return
     if not around.is_scheduled:
-        yield _system_alert("The scheduler has ended without a word; start it again.", status.tick_at)
+        yield _system_alert("The scheduler ended unexpectedly; start it again.", status.tick_at)
         return
     for breach in status.breaker:
         until = f"; tried again at {breach.until[11:19]}" if breach.until else ""
@@ -132,7 +132,7 @@ def _ledger_alerts(view: Transaction, around: BoardContext) -> Iterator[BoardAle
     count = len(view.missing.faults()) + len(view.rewritten.every())
     if count:
         many = f"{count} findings" if count > 1 else "one finding"
-        yield _system_alert(f"The log is not whole ({many}); `remand log repair` says what to do.")
+        yield _system_alert(f"The log is incomplete ({many}); `remand log repair` says what to do.")
 
 
 def _question_alerts(questions: Sequence[Question]) -> Iterator[BoardAlert]:
@@ -456,7 +456,8 @@ def _work_of_holder(task: Task, lines: Mapping[str, str], *, is_measured: bool) 
         lease_until=claim.lease_expires_at,
         attempt=task.claims.attempt_count,
         gate_rejections=task.gates.progress.count if is_current else 0,
-        waits_for=task.claims.waiting_for or ("a reviewer's word on findings" if open_findings(task) else ""),
+        waits_for=task.claims.waiting_for
+        or ("a reviewer's decision on findings" if open_findings(task) else ""),
         run_id=run.id if run else "",
         tier=run.tier if run else "",
         last_line=lines.get(run.id, "") if run else "",

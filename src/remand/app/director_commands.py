@@ -25,7 +25,7 @@ ADVICE_SECONDS = 120.0
 DECISION_SECONDS = 600.0
 _ROLE = (
     "You are {name}, a director of this team. An agent says that it cannot do the task. {judged}; `graded` and `attempts`"
-    " say how far its evidence was borne out. Decide whether it is justified, and what to do with the task."
+    " say how far its evidence was corroborated. Decide whether it is justified, and what to do with the task."
 )
 _VALID = "Its record passed the checks that can be made by rule"
 _APPEALED = (
@@ -52,7 +52,7 @@ no flaw.
    the task asks?"""
 _DECISIONS = {
     DecisionType.OVERRIDE: "it is not justified; the agent continues, or the one in `reassign_to`",
-    DecisionType.ACCEPT: "it holds; the task is blocked, or cancelled when it is obsolete",
+    DecisionType.ACCEPT: "it is justified; the task is blocked, or cancelled if it is obsolete",
     DecisionType.ACCEPT_AND_DEFER: "it is justified; the task is deferred until its blockers are done",
     DecisionType.ACCEPT_AND_DECOMPOSE: "it is justified; the sub-tasks of the record replace it",
     DecisionType.ACCEPT_AND_REFORMULATE: "it is justified; a feasible task replaces it",

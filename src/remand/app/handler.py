@@ -292,7 +292,7 @@ class RequestHandler:
         return Acceptance(events=tuple(known), task=task)
 
     def _with_canonical_names(self, command: c.Command, actor: Actor, people: People) -> c.Command:
-        """The command with canonical names: the actor's member name in place of an alias, and bare ids."""
+        """The command with canonical names: the actor's member name instead of an alias, and bare ids."""
         changes: dict[str, Any] = {}
         kind = type(command)
         rule = RULES[kind]

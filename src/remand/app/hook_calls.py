@@ -319,7 +319,7 @@ def parse(data: bytes) -> Payload:
         # On a fault the scanner raises json's own error; if json is not loaded, that is a SystemError.
         return Payload({}, f"the payload is not JSON: {type(error).__name__} {str(error)[:100]}".rstrip())
     if text[end:].strip(" \t\r\n\0"):
-        return Payload({}, f"the payload goes on after its end, at character {end}")
+        return Payload({}, f"the payload continues after its end, at character {end}")
     if not isinstance(value, dict):
         return Payload({}, f"the payload is {JSON_KINDS.get(type(value), 'a number')}, not an object")
     return Payload(value)

@@ -78,7 +78,7 @@ class UnsyncedAnswers(NamedTuple):
     """Answers that must not be given before their events are on disk."""
 
     answers: Sequence[Answer | EnvironmentFault]
-    """A fault in place of an answer concerns this request alone, for which nothing was recorded."""
+    """A fault instead of an answer concerns this request alone, for which nothing was recorded."""
     head: LedgerHead | None
     """The head to sync up to; None if nothing was written."""
     has_outdated_files: bool
@@ -507,7 +507,7 @@ class Ledger(LogFiles):
         self.write_groups(tx, cover_own_session(tx, Signer(self.keys, project)))
 
     def write_groups(self, tx: Transaction, groups: Sequence[EventGroup]) -> None:
-        """Writes groups whose events have lines elsewhere to an event file of their own."""
+        """Writes groups whose events have lines elsewhere to their own event file."""
         if tx.head.segment:
             self.close_segment(tx, tx.head.segment)
         closed = replace(tx.head, segment="", size=0, inode=0)

@@ -247,7 +247,7 @@ class Exchange(Protocol):
         """Changes when files are added or removed."""
 
     def read(self, path: str) -> Iterator[tuple[int, bytes | str]]:
-        """A file's numbered lines; a text in place of a line says why it is unreadable."""
+        """A file's numbered lines; a text instead of a line says why it is unreadable."""
 
     def content(self, path: str) -> bytes:
         """A file's raw bytes; those of a compressed file are compressed."""

@@ -454,7 +454,7 @@ def render_prompt(
         if given and instructions
         else "",
         "" if feedback.rounds else "\n".join(filter(None, progress)),
-        f"{claim.agent} holds this task, and hands it in or rejects it."
+        f"{claim.agent} holds this task, and submits or rejects it."
         if is_for_another and claim
         else _submit_section(task),
     ]

@@ -76,14 +76,14 @@ def are_records_current(view: Transaction, files: RecordFolders) -> bool:
     return not view.outdated.every() and view.outdated.mark == files.stamp()
 
 
-_FOOTER = "_Made from the ledger and never read back: what is changed here changes nothing._"
+_FOOTER = "_Written from the ledger and never read back: changes here have no effect._"
 
 
 def question_page(question: questions.Question) -> str:
     """An open question: each option with its command, earlier attempts, and the deadline."""
     again = f", asked again {question.repeats} times" if question.repeats else ""
     seen = f"\nSeen by {single_line(question.acknowledged_by)}." if question.acknowledged_by else ""
-    then = f"Without an answer it is asked again at {format_time(question.deadline)}; nothing is decided by itself."
+    then = f"Without an answer it is asked again at {format_time(question.deadline)}; nothing is decided automatically."
     rows = [
         f"# {question.escalation_id}: {single_line(question.title)}",
         f"Task {question.task_id}, since {format_time(question.since)}{again}. {then}{seen}",

@@ -97,7 +97,7 @@ def log_warning(found: UnseenCounts) -> str:
         return ""
     count = "1 finding" if found.damage == 1 else f"{found.damage} findings"
     return (
-        f"remand: the log is not whole: events are missing or were changed ({count}). "
+        f"remand: the log is incomplete: events are missing or were changed ({count}). "
         "`remand log verify` names them, `remand log repair` says what to do\n"
     )
 
@@ -108,7 +108,7 @@ def key_warning(key: str) -> str:
         return ""
     return (
         f"remand: the base branch does not trust this machine's key {key}: what is written here has no effect "
-        "elsewhere. `remand keys request` prints what to have trusted.\n"
+        "elsewhere. `remand keys request` prints the text for `remand keys trust`.\n"
     )
 
 

@@ -66,7 +66,7 @@ def signed_tokens(tx: Transaction, verifier: Verifier) -> SignedTokens:
 
 
 class TokenLookup:
-    """Finds out whose a token is, by what was last read. What was verified is kept as long as the lines are the same."""
+    """Finds out whose a token is, by what was last read. What was verified is kept while the lines are the same."""
 
     def __init__(self) -> None:
         self._found = SignedTokens({}, ())

@@ -35,7 +35,7 @@ class RecordSettings(Record, kw_only=True):
 
 
 def parse_records(table: dict[str, Any]) -> RecordSettings:
-    """Where the files lie: each kind in a folder of its own inside the repository."""
+    """Where the files lie: each kind in its own folder inside the repository."""
     names = RecordSettings.__struct_fields__
     require_known_keys(table, names, "records.")
     found = {name: _folder(table[name], f"records.{name}") for name in names if name in table}

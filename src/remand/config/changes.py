@@ -127,7 +127,7 @@ def _with_set(before: Mapping[str, Any], path: Sequence[str], value: Any) -> dic
 
 
 def _require_only(changed: str, wanted: Mapping[str, Any]) -> str | None:
-    """A changed text, as long as it says what was wanted and nothing else."""
+    """A changed text, while it says what was wanted and nothing else."""
     try:
         return changed if tomllib.loads(changed) == wanted else None
     except tomllib.TOMLDecodeError:

@@ -129,7 +129,7 @@ def _command(value: Any, key: str, *, has_cache: bool, has_scripts: bool = False
                 continue
             if name != "report" and not (name == "cache" and has_cache):
                 hint = "it takes a `prepare` step." if name == "cache" else "there are {report} and {cache}."
-                raise ConfigError(f"{NAME}: `{key}` holds {{{name}}}, which nothing fills; {hint}")
+                raise ConfigError(f"{NAME}: `{key}` holds {{{name}}}, which has no value; {hint}")
     return words
 
 

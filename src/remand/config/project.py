@@ -157,8 +157,8 @@ def parse_members(team: dict[str, Any]) -> tuple[Member, ...]:
             other, own = owners.setdefault(fold_name(name), (member.name, name))
             if other != member.name:
                 raise ConfigError(
-                    f"{NAME}: `{name}` of {member.name} and `{own}` of {other} differ in case, width or spaces "
-                    "alone, which makes no other name. Change one of them."
+                    f"{NAME}: `{name}` of {member.name} and `{own}` of {other} differ only in case, width or "
+                    "spaces, so they are the same name. Change one of them."
                 )
     return found
 
@@ -210,12 +210,12 @@ def missing_base_message(base: str, remotes: tuple[str, ...]) -> str:
     if not remotes:
         return (
             f"{NAME} names the base `{base}`, and there is no such branch. "
-            "Make it again; nothing else stands in for it."
+            "Create it again; nothing else replaces it."
         )
     if not is_branch(base):
         return f"{NAME} names the base {base!r}, which no branch can be called. Name the base's branch."
     return (
-        f"The base `{base}` is not in this clone, and nothing else stands in for it. "
+        f"The base `{base}` is not in this clone, and nothing else replaces it. "
         f"Fetch it: `{_fetch_command(base, remotes)}` (with actions/checkout: `fetch-depth: 0`)."
     )
 

@@ -127,7 +127,7 @@ def _interval(value: Any) -> float:
 
 
 def _api(address: str) -> str:
-    """The server's address: encrypted, or on this very machine; a token goes along with every question."""
+    """The server's address: encrypted, or on this machine; a token goes along with every question."""
     try:
         parts = _split(address)
         host, _ = parts.hostname or "", parts.port

@@ -156,7 +156,7 @@ class UndoFacts(Record, kw_only=True):
     cancellation: OwnDecision | None = None
     """What ended the task, where that was a member's own decision."""
     dependents: tuple[str, ...] = ()
-    """The tasks that have gone on because this one has ended."""
+    """The tasks that have continued because this one has ended."""
 
 
 class Facts(Record, kw_only=True):

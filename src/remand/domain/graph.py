@@ -130,7 +130,7 @@ class ThoughtGraph:
         content: str = "",
         properties: Mapping[str, Any] | None = None,
     ) -> GraphNode:
-        """Adds a node, in place of the one of that id when there is one."""
+        """Adds a node, instead of the one of that id when there is one."""
         known = NodeType.__members__.get(node_type, node_type)
         node = GraphNode(id=id, node_type=known, content=content, properties=dict(properties or {}))
         self.nodes[id] = node
@@ -155,7 +155,7 @@ class ThoughtGraph:
         return self.nodes.get(id)
 
     def remove_node(self, id: str) -> list[GraphEdge]:  # noqa: A002 - as in add_node
-        """Removes a node with its edges, if it is there; gives back the edges."""
+        """Removes a node with its edges, if it exists; gives back the edges."""
         if self.nodes.pop(id, None) is None:
             return []
         lost = [self._edges[key] for key in self._incident.get(id, ())]
@@ -192,7 +192,7 @@ suggested_alternative alternative_tasks task_original_scope scope_growth_factor
 
 
 class LedgerGraph(ThoughtGraph):
-    """A graph made from the events of a ledger: it has the rejections, and nothing is added to it by hand."""
+    """A graph made from the events of a ledger: it has the rejections, and nothing is added to it manually."""
 
     def __init__(self, graph: ThoughtGraph, find: Callable[[TaskRejection], str]) -> None:
         super().__init__()

@@ -245,7 +245,7 @@ def require_unused_exit(task: Task, agent: str, way: type[Event]) -> None:
 
 
 def require_disinterested(task: Task, actor: Actor) -> None:
-    """Refuses a director that would settle a task of its own: one it holds, rejected, or is locked out of."""
+    """Refuses a director that would settle its own task: one it holds, rejected, or is locked out of."""
     if actor.is_user:
         return
     holds = task.claim is not None and task.claim.agent == actor.name

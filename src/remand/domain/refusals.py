@@ -76,7 +76,7 @@ MEANINGS: dict[str, tuple[str, str]] = {
         "Claim another task; this one goes to another agent. The user sees it in `remand analyze rejections`."),
     "not_approved": ("Remand merges only the approved commit of a task that is done.",
         "Have the work reviewed; Remand merges approved work where the policy says so."),
-    "not_authenticated": ("The server does not know who calls.",
+    "not_authenticated": ("The server does not know who is calling.",
         "Send a valid token; the user makes one with `remand token create --member NAME`, and `remand token list` lists them."),
     "not_authorised": ("The actor's roles do not allow this command.",
         "Ask someone who has the role the message names."),

@@ -139,7 +139,7 @@ _CHARACTER_MARKS = _CharacterMarks({0x09: 0x09, 0x0A: 0x0A})
 
 
 def mark_invisible(text: str) -> str:
-    """The text with a number in place of every invisible character; line ends are plain."""
+    """The text with a number instead of every invisible character; line ends are plain."""
     text = text.replace("\r\n", "␍\n")
     return (
         text if text.isascii() and text.replace("\n", " ").isprintable() else text.translate(_CHARACTER_MARKS)

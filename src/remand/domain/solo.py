@@ -127,7 +127,7 @@ class SessionTrace(NamedTuple):
     is_running: bool = False
     """A command has begun, and nobody saw its end."""
     has_run_in_turn: bool = False
-    """It ran a command in the turn that goes on."""
+    """It ran a command in the turn that continues."""
 
     def is_active(self, moment: float) -> bool:
         """True when the session was at it then. One whose host tells of no tool is taken to be so in all of its turns."""
@@ -136,7 +136,7 @@ class SessionTrace(NamedTuple):
 
     @property
     def is_without_tools(self) -> bool:
-        """True as long as its host told of no tool."""
+        """True while its host told of no tool."""
         return not self.paths and not self.commands
 
     def may_have_written(self, file: TouchedFile) -> bool:

@@ -156,7 +156,7 @@ TRANSITIONS: dict[str, Transition] = {
 }
 """What each event needs and where it leads. `task.settle` leads to cancelled when no sub-task is done.
 
-`review.retract` moves only a task whose last rejection it takes back; a task that went on stays where it is.
+`review.retract` moves only a task whose last rejection it takes back; a task that continued stays where it is.
 `escalation.answer` leads to provisional when it accepts a merge; the approval comes with it.
 `task.reopen` also leads out of cancelled, when it names the event that it undoes: back to the queue, or to provisional.
 """
@@ -365,10 +365,10 @@ class TaskPeople(Record, kw_only=True):
     authors: tuple[str, ...] = ()
     reviewers: tuple[str, ...] = ()
     fixer: str = ""
-    """The user who took the task on to fix it by hand."""
+    """The user who took the task on to fix it manually."""
     lockouts: tuple[Lockout, ...] = ()
     unlocked: tuple[str, ...] = ()
-    """Whom the user let work on this very task again, whatever tasks above it say."""
+    """Whom the user let work on this task again, whatever tasks above it say."""
 
 
 class ReviewHistory(Record, kw_only=True):

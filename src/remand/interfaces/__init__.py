@@ -1,1 +1,1 @@
-"""Interfaces: they translate what comes from outside into commands and queries, and hold no rules."""
+"""Interfaces: they translate outside input into commands and queries, and contain no rules."""

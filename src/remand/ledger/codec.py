@@ -223,13 +223,13 @@ def _decode_strictly(line: bytes) -> Event:
     fields = _parse_strict_json(line)
     name, ts, meta = fields.get("event"), fields.get("ts"), fields.get("meta")
     if not isinstance(name, str) or not isinstance(ts, str) or not isinstance(meta, dict):
-        raise BadLine("is no event: it needs a text `ts`, a text `event` and an object `meta`")
+        raise BadLine("is not an event: it needs a text `ts`, a text `event` and an object `meta`")
     if not meta.keys() & _OWN_MARKS:
         return legacy.translate_legacy_line(fields)
     if not isinstance(meta.get("id"), str):
         raise BadLine("is damaged: it has no id")
     if not is_instant(ts):
-        raise BadLine(f"has a time that is none: {ts[:40]!r}")
+        raise BadLine(f"has an invalid time: {ts[:40]!r}")
     _require_hash(line, meta["id"])
     event = _build_event(fields, name)
     _require_place(event.meta)
@@ -270,7 +270,7 @@ def _parse_strict_json(line: bytes) -> dict[str, Any]:
     except ValueError as error:
         raise BadLine(f"holds a number that is too long ({str(error)[:60]})") from None
     if not isinstance(value, dict):
-        raise BadLine("is no JSON object")
+        raise BadLine("is not a JSON object")
     if _depth(value) > MAX_DEPTH:
         raise BadLine("is nested too deeply")
     return value
@@ -307,7 +307,7 @@ def _refuse_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _refuse_constant(name: str) -> NoReturn:
-    raise BadLine(f"holds {name}, which is no JSON")
+    raise BadLine(f"holds {name}, which is not JSON")
 
 
 def _parse_finite(text: str) -> float:

@@ -91,7 +91,7 @@ class EventTable(Protocol):
 
 
 class EventRows(Protocol):
-    """The rows that events are kept in, for whoever makes the tables anew or looks at the newest alone."""
+    """The rows that events are kept in, for whoever recreates the tables or looks at the newest alone."""
 
     def rows(self) -> Iterator[KeptLine]:
         """Every line, session by session, with the task and key under which it is found."""
@@ -100,7 +100,7 @@ class EventRows(Protocol):
         """Forgets lines that were damaged or changed."""
 
     def remove(self, lines: Iterable[bytes]) -> None:
-        """Forgets events by their lines. All tables are to be made anew."""
+        """Forgets events by their lines. All tables are to be recreated."""
 
     def tail(self, count: int) -> list[bytes]:
         """At least the latest lines, in no order."""
@@ -181,7 +181,7 @@ class UnconfirmedTable(Protocol):
         """Doubts events that are kept, or doubts them no more. Their tasks are to be folded anew.
 
         One that is doubted no more leaves its trace, and names its handoff. Where one is doubted that was not before,
-        all tables are to be made anew.
+        all tables are to be recreated.
         """
 
 
@@ -208,7 +208,7 @@ class FileTable(Protocol):
     """Which event files were read, and what was wrong with them."""
 
     place: str
-    """How far files were read in that another change goes on with; empty when the tables have all that was read."""
+    """How far files were read in that another change continues with; empty when the tables have all that was read."""
 
     def marks(self) -> dict[str, FileMark]:
         """Every file that was read, as it was then."""

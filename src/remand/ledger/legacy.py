@@ -46,7 +46,7 @@ def translate_legacy_line(fields: dict[str, Any]) -> Event:
     name, meta = fields["event"], fields.get("meta", {})
     ts = parse_instant(fields["ts"])
     if ts is None:
-        raise BadLine(f"has a time that is none: {fields['ts'][:40]!r}")
+        raise BadLine(f"has an invalid time: {fields['ts'][:40]!r}")
     canonical = json.dumps(fields, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     stamp = Meta(
         id=sha256(canonical.encode()).hexdigest()[:32],
@@ -119,7 +119,7 @@ def _read_task_deleted(fields: dict[str, Any]) -> Event | None:
 def _read_edge_created(fields: dict[str, Any]) -> Event | None:
     src, tgt = ids.parse_node_id(_text(fields.get("src"))), ids.parse_node_id(_text(fields.get("tgt")))
     if src is None or tgt is None:
-        raise BadLine("links nodes whose ids are none")
+        raise BadLine("links nodes with invalid ids")
     weight = fields.get("weight", 1.0)
     return EdgeCreated(
         src=src,
@@ -132,7 +132,7 @@ def _read_edge_created(fields: dict[str, Any]) -> Event | None:
 def _read_edge_deleted(fields: dict[str, Any]) -> Event | None:
     src, tgt = ids.parse_node_id(_text(fields.get("src"))), ids.parse_node_id(_text(fields.get("tgt")))
     if src is None or tgt is None:
-        raise BadLine("unlinks nodes whose ids are none")
+        raise BadLine("unlinks nodes with invalid ids")
     return EdgeDeleted(src=src, tgt=tgt, type=_text(fields.get("type")))
 
 

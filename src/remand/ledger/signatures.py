@@ -204,13 +204,13 @@ def decode_group(line: bytes) -> EventGroup:
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise BadLine(f"names signed events in a way that cannot be read: {error}") from None
     if _encode(group) != line:
-        raise BadLine("names signed events in another form than ours")
+        raise BadLine("names signed events in an unknown form")
     if not _SESSION.fullmatch(group.meta.session) or not 0 < group.first <= group.last < MAX_SEQ:
         raise BadLine("names signed events without a place in a session")
     if not _KEY.fullmatch(group.key):
         raise BadLine("names signed events without the id of a key")
     if len(group.events) > MAX_GROUP or not is_instant(group.ts) or not _HASH.fullmatch(group.before):
-        raise BadLine("names signed events with a time, number or hash that is none")
+        raise BadLine("names signed events with an invalid time, number or hash")
     return group
 
 

@@ -97,7 +97,7 @@ class TaskTable(Protocol):
         """Keeps a task as it is now, in every table made from it."""
 
     def replace_all(self, tasks: Iterable[Task], handoffs: Iterable[tuple[str, str]]) -> None:
-        """Throws the tables away and makes them anew; each handoff comes with its task."""
+        """Throws the tables away and recreates them; each handoff comes with its task."""
 
     def every(self) -> Iterator[Task]:
         """All tasks, by id."""

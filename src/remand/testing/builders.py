@@ -95,7 +95,7 @@ def a_lockout(agent: str = "Alice", **fields: Any) -> Lockout:
 
 
 def a_submission(agent: str = "Alice", commit: str = SHA, handoff_id: str = H1) -> Submission:
-    """Work handed in."""
+    """Work submitted."""
     return Submission(commit=commit, tree=TREE, agent=agent, handoff_id=handoff_id, at=NOW)
 
 

@@ -39,7 +39,7 @@ class FakeClock:
 
 
 class CountingIds:
-    """Digits that count up, in place of random ones."""
+    """Digits that count up, instead of random ones."""
 
     def __init__(self, first: int = 1) -> None:
         self._next = first
@@ -232,7 +232,7 @@ class MemoryExchange:
         return is_same and head.changed in (0, crc32(file.data))
 
     def stamp_head(self, head: LedgerHead) -> LedgerHead:
-        """The head with when the segment was last changed: each content is a time of its own."""
+        """The head with when the segment was last changed: each content is its own time."""
         return replace(head, changed=crc32(self.contents[self.path(head.segment)].data))
 
     def cut_off(self, head: LedgerHead) -> str:
@@ -350,7 +350,7 @@ class MemoryRecordFiles:
 
 
 class MemoryChannel:
-    """A channel that keeps what it was given, as long as it works."""
+    """A channel that keeps what it was given, while it works."""
 
     def __init__(self, name: str = "chat", *, is_down: bool = False) -> None:
         self.name = name

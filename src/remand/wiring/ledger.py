@@ -128,7 +128,7 @@ def open_database(url: str, session: str, keys: FileKeys) -> PostgresStore:
         kind = postgres.PostgresStore
     except ModuleNotFoundError as error:
         raise EnvironmentFault(
-            f"A ledger in PostgreSQL needs more than is installed ({error.name}): pip install 'remand[postgres]'."
+            f"A ledger in PostgreSQL needs packages that are not installed ({error.name}): pip install 'remand[postgres]'."
         ) from None
     return kind(url, session, lambda: key.id if (key := keys.own()) else "")
 

@@ -232,7 +232,7 @@ def make_watch(opened: OpenLedger, recent: int = 0) -> LedgerWatch:
 
 
 def _outside_chores(opened: OpenLedger) -> tuple[Chore, ...]:
-    """What is done with the outside, each on a ledger of its own, as it may wait long."""
+    """What is done with the outside, each on its own ledger, as it may wait long."""
     place, environment = opened.place, inherited_environment()
     for_people, for_forge = Gateway(place), Gateway(place)
     return chores.outside_chores(
@@ -274,7 +274,7 @@ def make_handlers(
 
 
 def worker_chores(open_own: Callable[[], OpenLedger]) -> tuple[Chore, ...]:
-    """What a worker does now and then, each on a ledger of its own."""
+    """What a worker does now and then, each on its own ledger."""
     opened, environment = open_own(), inherited_environment()
     settings = opened.settings.settings()
     has_token = bool(settings.forge.kind and forge_token(settings.forge, environment))

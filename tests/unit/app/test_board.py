@@ -280,7 +280,7 @@ def test_a_scheduler_that_died_is_a_trouble_and_what_it_said_is_not() -> None:
     breach = BreachStatus(cause="disk", message="The disk is full.", since=NOW)
 
     assert told(scheduler=a_status(breaker=(breach,))) == [
-        "The scheduler has ended without a word; start it again."
+        "The scheduler ended unexpectedly; start it again."
     ]
 
 

@@ -189,11 +189,11 @@ def test_an_unknown_key_like_no_other_is_named_with_all_there_are() -> None:
         ("[team]\nmembers = [{name = 'A', roles = 'agent'}]", "team.members[0].roles", "list"),
         ("[team]\nmembers = [{name = 'A', skills = 'css'}]", "team.members[0].skills", "list"),
         ("[team]\nmembers = [{name = 'A', skills = [1]}]", "team.members[0].skills", "list"),
-        ("[team]\nmembers = [{name = 'A'}, {name = 'a'}]", "a", "differ in case"),
+        ("[team]\nmembers = [{name = 'A'}, {name = 'a'}]", "a", "differ only in case"),
         (
             "[team]\nmembers = [{name = 'A'}, {name = 'B', aliases = ['\uff21']}]",
             "\uff21",
-            "differ in case",
+            "differ only in case",
         ),
         ("[team]\nformer = 'A'", "team.former", "list"),
         ('[team]\nformer = ["a\\nb"]', "team.former", "not a member's name"),

@@ -85,7 +85,7 @@ def test_every_kind_says_what_is_so_why_it_matters_and_what_settles_it() -> None
         assert isinstance(kind.weight, Weight), code
         found = suspicion(code, "a.py", 1, "what changed").text
         assert describe_change(code, found) == "what changed"
-        assert explain_kind(code) == f"Why: {kind.harm}. What settles it: {kind.remedy}."
+        assert explain_kind(code) == f"Why: {kind.harm}. Remedy: {kind.remedy}."
         assert max(map(len, texts)) <= 110, code
 
 

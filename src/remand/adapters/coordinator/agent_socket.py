@@ -43,7 +43,7 @@ def read_call(stream: BinaryIO) -> tuple[str, list[str], list[str], bytes]:
     """Reads the call that was passed to this process: folder, settings, arguments and attached input."""
     found = protocol.unpack(stream.read())
     if found is None:
-        raise EnvironmentFault("This is run by a scheduler alone.")
+        raise EnvironmentFault("Only a scheduler runs this.")
     return protocol.unpack_call_with_input(*found[:2])
 
 

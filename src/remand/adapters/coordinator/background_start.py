@@ -209,7 +209,7 @@ def stop_coordinator(socket: str) -> tuple[bool, int]:
                 break  # another one has taken over the socket
             name = f" (pid {pid})" if pid else ""
             raise EnvironmentFault(
-                f"The coordinator{name} was asked to end and is still at work after {END_SECONDS:.0f} s."
+                f"The coordinator{name} was asked to end and is still running after {END_SECONDS:.0f} s."
             )
         time.sleep(0.01)
     return True, pid

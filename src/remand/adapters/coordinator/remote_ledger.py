@@ -58,7 +58,7 @@ def _decode_answer(wire: WireAnswer) -> Answer:
     if wire.refused:
         return restore_refusal(wire.refused, wire.message)
     if wire.task is None:
-        raise EnvironmentFault(wire.fault or "The coordinator gave an answer that says nothing.")
+        raise EnvironmentFault(wire.fault or "The coordinator gave an empty answer.")
     return Acceptance(
         events=tuple(codec.decode_trusted_line(bytes(raw)) for raw in wire.events), task=wire.task
     )

@@ -155,7 +155,7 @@ class RestClient:
             return msgspec.json.decode(reply.body, type=shape)
         except (ValueError, RecursionError) as error:
             raise self.garbled_fault(
-                f"answers what cannot be read ({printable_text(str(error), self._service.token)})"
+                f"gave an answer that cannot be read ({printable_text(str(error), self._service.token)})"
             ) from None
 
     def garbled_fault(self, what: str) -> ForgeFault:

@@ -86,15 +86,13 @@ def read_delivery(
     """Parses a delivery, after verifying its signature."""
     named = {name.lower(): value for name, value in headers.items()}
     if kind not in _IDS:
-        return RefusedDelivery(why=f"{kind} is no forge whose deliveries are known")
+        return RefusedDelivery(why=f"{kind} is not a forge whose deliveries Remand knows")
     if not secret:
         return RefusedDelivery(why="no secret is set for webhooks, so none can be told from a forged one")
     if len(body) > MAX_BODY:
         return RefusedDelivery(why=f"the delivery is longer than {MAX_BODY >> 20} MB")
     if not _is_genuine(kind, named, body, secret):
-        return RefusedDelivery(
-            why="the signature is missing or does not fit; set the same secret on both sides"
-        )
+        return RefusedDelivery(why="the signature is missing or wrong; set the same secret on both sides")
     if "form" in named.get("content-type", ""):
         return RefusedDelivery(why="the webhook sends forms; set its content type to application/json")
     delivered = next((named[name] for name in _IDS[kind] if named.get(name)), "")
@@ -103,7 +101,7 @@ def read_delivery(
     try:
         payload = _DECODER.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return RefusedDelivery(why="the delivery is no JSON of a known shape")
+        return RefusedDelivery(why="the delivery is not JSON of a known form")
     number = _pull_number(payload)
     if number is None:
         return IgnoredDelivery(why="it is not about a pull request")
@@ -279,14 +277,18 @@ def _handler(answer: Callable[[dict[str, str], bytes], tuple[int, str]]) -> type
             if self.path.split("?")[0].rstrip("/") != WEBHOOK_PATH:
                 self._say(404, f"Deliveries go to {WEBHOOK_PATH}.")
             elif not (length.isascii() and length.isdecimal()):
-                self._say(411, "Say how long the delivery is.")
+                self._say(411, "The delivery needs a Content-Length.")
             elif len(length) > 9 or int(length) > MAX_BODY:
                 self._say(413, f"A delivery has at most {MAX_BODY} bytes.")
             else:
                 body = self.rfile.read(int(length))
                 headers = {name.lower(): value for name, value in self.headers.items()}
                 self._say(
-                    *(answer(headers, body) if len(body) == int(length) else (400, "The delivery is cut."))
+                    *(
+                        answer(headers, body)
+                        if len(body) == int(length)
+                        else (400, "The delivery is incomplete.")
+                    )
                 )
 
         def _say(self, status: int, text: str) -> None:

@@ -53,7 +53,7 @@ REFUSED_DELAY = 30
 LOOK_SECONDS = 0.1
 RESTART_SECONDS = 1.0
 FORGET_SECONDS = 86400.0
-"""When the row of a worker without a sign is taken away: long after others have its job, as each has its own time."""
+"""When the row of a worker without a sign is removed: long after others have its job, as each has its own time."""
 SCHEMA_LOCK = 7_301_180_001
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS job_schema (version text NOT NULL);
@@ -396,7 +396,7 @@ class _Session:
             await asyncio.sleep(LOOK_SECONDS)
 
     async def _run_in_thread(self, handler: JobHandler, job: QueuedJob) -> None:
-        """Does a job in a thread of its own, which is left alone when the worker stops: the process ends then."""
+        """Does a job in its own thread, which is left alone when the worker stops: the process ends then."""
         loop = asyncio.get_running_loop()
         done: asyncio.Future[None] = loop.create_future()
 

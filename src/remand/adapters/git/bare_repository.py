@@ -69,7 +69,7 @@ class BareRepository:
         self.path = path
 
     def is_made(self, id_length: int) -> bool:
-        """True when it is there, configured as it is to be, for ids of that length."""
+        """True if it exists, configured as it is to be, for ids of that length."""
         return read_start(os.path.join(self.path, "config"), 1 << 16) == _config(id_length).encode()
 
     def make(self, id_length: int) -> None:

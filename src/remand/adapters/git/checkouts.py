@@ -166,7 +166,7 @@ class CheckoutSlots:
         return None
 
     def _candidates(self, tree: str) -> Iterator[str]:
-        """The folders there are, then new ones, as long as there are not enough."""
+        """The folders there are, then new ones, while there are not enough."""
         yield from self._by_use(tree)
         for number in range(self._limit):
             folder = os.path.join(self._folder, str(number))

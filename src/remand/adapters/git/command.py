@@ -93,7 +93,7 @@ def start_process(
     stderr: int | IO[bytes] = PIPE,
     has_own_session: bool = False,
 ) -> subprocess.Popen[bytes]:
-    """Starts git with this environment and no other; with a session of its own, what it starts ends with it."""
+    """Starts git with this environment and no other; with its own session, what it starts ends with it."""
     import subprocess
 
     try:

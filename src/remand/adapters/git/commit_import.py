@@ -74,7 +74,7 @@ def _require_whole(source: str, objects: str) -> None:
     for name in ("alternates", "http-alternates"):
         if os.path.lexists(os.path.join(objects, "info", name)):
             raise EnvironmentFault(
-                f"{source} borrows objects from another repository, which is not followed. "
+                f"{source} borrows objects from another repository, which Remand does not follow. "
                 f"Run `git repack -a -d` there, remove objects/info/{name}, then repeat."
             )
 

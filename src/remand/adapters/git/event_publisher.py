@@ -177,7 +177,7 @@ class GitPublisher:
 
 
 class GitArchive:
-    """Archived event files on a branch of their own. git has their contents already, so that it grows by their names alone."""
+    """Archived event files on their own branch. git has their contents already, so that it grows by their names alone."""
 
     def __init__(self, publisher: GitPublisher, folder: str) -> None:
         self._publisher = publisher

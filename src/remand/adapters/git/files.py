@@ -84,7 +84,7 @@ def require_private(folder: str) -> None:
     status = os.lstat(folder)
     if os.path.islink(folder) or status.st_uid != os.getuid() or status.st_mode & 0o077:
         raise EnvironmentFault(
-            f"{folder} is open to others. Remove it, or make it yours alone with `chmod 700`."
+            f"{folder} is open to others. Remove it, or restrict it to yourself with `chmod 700`."
         )
 
 

@@ -76,7 +76,7 @@ class LinkedWorktree:
         return words[1].decode("ascii", "replace") if len(words) > 1 else ""
 
     def register(self, branch: str, index: str) -> None:
-        """Registers the folder with this index, in place of any earlier entry."""
+        """Registers the folder with this index, instead of any earlier entry."""
         _remove(self._draft)
         try:
             os.mkdir(self._draft)

@@ -172,7 +172,7 @@ class Branches:
         for other in self._names():
             if other.startswith(f"{branch}/") or branch.startswith(f"{other}/"):
                 raise EnvironmentFault(
-                    f"Branch {branch} cannot be made beside the branch {other}: git keeps them as files. "
+                    f"Branch {branch} cannot be created beside the branch {other}: git keeps them as files. "
                     "Give the task another branch, or rename that one."
                 )
         raise EnvironmentFault(f"Branch {branch} cannot begin at {start[:12]}: {reason}")

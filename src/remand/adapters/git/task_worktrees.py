@@ -110,7 +110,7 @@ class GitTaskWorktree:
         tip = self._branches.tip(branch)
         if not tip:
             raise EnvironmentFault(
-                f"Branch {branch} of task {self._task_id} is gone. Make it again, then repeat: "
+                f"Branch {branch} of task {self._task_id} is gone. Create it again, then repeat: "
                 f"the work is still in {self.linked.folder}."
             )
         head = self.private.read_state(branch).tip if self.private.is_made() else tip
@@ -536,7 +536,7 @@ def _as_cannot_run() -> Iterator[None]:
     except OSError as error:
         if error.errno in FULL:
             raise CannotRun("disk", _no_room(str(error))) from None
-        raise CannotRun("git", f"The worktree cannot be made or read: {error}.") from None
+        raise CannotRun("git", f"The worktree cannot be created or read: {error}.") from None
 
 
 def _no_room(reason: str) -> str:

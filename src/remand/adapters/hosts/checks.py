@@ -75,7 +75,7 @@ def _wait_for_exit(process: subprocess.Popen[bytes], seconds: float) -> int | No
 
 
 INSTALL_AGAIN = "Run `remand init --hosts {}` here. Each clone and each linked worktree needs it once."
-CLEAN = "Run `remand init --hosts {}`, then commit what it changes."
+CLEAN = "Run `remand init --hosts {}`, then commit the changes."
 
 
 class _HostEntries(NamedTuple):
@@ -186,7 +186,7 @@ def check_hook(
         switched_off = _find_off_switch(setup, root)
         if switched_off:
             detail = f"hooks are turned off by {'.'.join(setup.switch)} in {switched_off}"
-            return HookCheck(name, False, detail, "Take that line out.")
+            return HookCheck(name, False, detail, "Remove that line.")
         worktree = installation.HostWorktree(root, tracking, installation.SettingsChanges())
         tracked = installation.tracked_paths(worktree, name)
         found = _find_entries(setup, root)
@@ -194,7 +194,7 @@ def check_hook(
         return HookCheck(name, False, str(fault), "Mend the file.")
     if tracked:
         files = " and ".join(tracked)
-        detail = f"git tracks {files}, which holds a path of one machine and so points nowhere on others"
+        detail = f"git tracks {files}, which contains a path of one machine that does not exist on others"
         return HookCheck(name, False, detail, CLEAN.format(name))
     if not found:
         return HookCheck(
@@ -202,7 +202,7 @@ def check_hook(
         )
     inside = [one.path for one in found if one.path.startswith(root + os.sep)]
     if len(inside) > 1:
-        detail = f"our hooks stand in {' and in '.join(inside)}, and would run twice"
+        detail = f"Remand's hooks are in {' and in '.join(inside)}, and would run twice"
         return HookCheck(name, False, detail, INSTALL_AGAIN.format(name))
     proof = _call_stop_hook(setup, root, found[0], seconds)
     untrusted = find_untrusted_folder(setup, root) if proof.ok and inside else ""
@@ -258,7 +258,7 @@ def _server_note(name: str, worktree: installation.HostWorktree) -> str:
         text = worktree.text(file)
         programs = server.commands(text) if text is not None else []
         if not programs:
-            return f"{file} has no entry for our MCP server; {again}"
+            return f"{file} has no entry for Remand's MCP server; {again}"
         program = programs[0] if os.path.isabs(programs[0]) else os.path.join(worktree.root, programs[0])
         if not shutil.which(program) and not shutil.which(programs[0]):
             return f"{file} starts `{programs[0]}` as Remand's MCP server, which was not found; {again}"

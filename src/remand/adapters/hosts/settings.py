@@ -51,7 +51,7 @@ def parse_jsonc(text: str) -> JsonNode:
     node = _value(text, _skip(text, begin), 0)
     rest = _skip(text, node.end)
     if rest != len(text):
-        raise NotJsonError(f"there is more behind its end at character {rest}")
+        raise NotJsonError(f"there is more after its end at character {rest}")
     return node
 
 
@@ -394,7 +394,7 @@ def dump_settings(settings: Table, before: str | None) -> str:
             _parse_strict_json(before)
         except ValueError as error:
             raise UnusableSettings(
-                f"it is not JSON ({error}), and its comments would be lost if it were written anew"
+                f"it is not JSON ({error}), and its comments would be lost if Remand wrote it"
             ) from None
     return json.dumps(settings, indent=_indent(before or ""), ensure_ascii=False) + "\n"
 
@@ -473,7 +473,7 @@ def _fresh(entry: McpEntry, program: str) -> Table:
 def _servers(settings: Table, section: str) -> Table:
     servers = settings.get(section, {})
     if not isinstance(servers, dict):
-        raise UnusableSettings(f"{section!r} is no table of servers")
+        raise UnusableSettings(f"{section!r} is not a table of servers")
     return servers
 
 
@@ -570,4 +570,4 @@ def _toml(text: str) -> Table:
 def _require_same(found: Table, wanted: Table) -> None:
     """Raises if a text does not parse to the wanted settings."""
     if {_CODEX_SECTION: {}} | found != {_CODEX_SECTION: {}} | wanted:
-        raise UnusableSettings(f"our table [{_OWN}] cannot be told apart in it")
+        raise UnusableSettings(f"Remand's table [{_OWN}] cannot be told apart in it")

@@ -77,7 +77,7 @@ def parse_build(ran: ToolOutput) -> Measurement:
         if isinstance(line, _Message):
             build.read(line)
         elif line.startswith(_TESTED):
-            raise UnreadableReport('this is what `cargo test` says; it is read with parser = "cargo-test"')
+            raise UnreadableReport('this is the output of `cargo test`; read it with parser = "cargo-test"')
     if not build.is_finished:
         raise UnreadableReport(
             "cargo did not say that the build finished; does it run with --message-format json?"

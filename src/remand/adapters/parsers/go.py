@@ -69,7 +69,7 @@ class GoTestRun:
     def _end_package(self, event: GoTestEvent) -> None:
         left = self._open.pop(event.package)
         if left and event.action != "fail":
-            raise UnreadableReport(f"{event.package} passed, but {min(left)} was started and never ended")
+            raise UnreadableReport(f"{event.package} passed, but {min(left)} was started but never ended")
         for test in sorted(left):
             self._end(event.package, test, "failed", 0.0)
         if event.action == "fail" and not event.failed_build:

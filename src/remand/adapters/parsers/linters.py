@@ -166,9 +166,7 @@ def parse_mypy(ran: ToolOutput) -> Measurement:
         reader.read(line)
     found = reader.found
     if reader.declared not in (None, found.errors):
-        raise UnreadableReport(
-            f"mypy speaks of {reader.declared} errors, of which {found.errors} can be read"
-        )
+        raise UnreadableReport(f"mypy reports {reader.declared} errors, of which {found.errors} can be read")
     require_complaint(ran, "mypy", found.errors)
     # With `--output json` an empty line is all that mypy says when it has nothing to complain of.
     if not (found.errors or reader.is_success or content in (b"\n", b"\r\n")):
@@ -213,7 +211,7 @@ def _read_tsc_line(line: str, found: Findings) -> None:
         )
     elif match := _TSC_GLOBAL.fullmatch(line):
         if match["code"].startswith(_TSC_SET_UP):
-            raise UnreadableReport(f"tsc could not begin: {match['code']}: {match['text'][:200]}")
+            raise UnreadableReport(f"tsc could not start: {match['code']}: {match['text'][:200]}")
         found.add(code=match["code"], text=match["text"], severity=match["severity"])
 
 
@@ -317,7 +315,7 @@ def parse_sarif(ran: ToolOutput) -> Measurement:
     found = Findings(ran.root)
     for run in log.runs:
         if run.results is None or not all(one.execution_successful for one in run.invocations):
-            raise UnreadableReport(f"{run.tool.driver.name[:40]} says that it could not do its work")
+            raise UnreadableReport(f"{run.tool.driver.name[:40]} reports that it could not do its work")
         levels = {rule.id: rule.default_configuration.level for rule in run.tool.driver.rules}
         for result in run.results:
             if result.is_counted:

@@ -47,4 +47,6 @@ def gate_fault(gate: Gate) -> str:
     if not unknown:
         return ""
     given = ", ".join(known.figures)
-    return f"`gates.{gate.name}.require.{unknown}` is about no figure of `{gate.parser}`; it gives {given}."
+    return (
+        f"`gates.{gate.name}.require.{unknown}` does not name a figure of `{gate.parser}`; it gives {given}."
+    )

@@ -296,10 +296,10 @@ def lines(content: bytes) -> Iterator[str]:
 
 
 def require_known_status(ran: ToolOutput, tool: str, known: range) -> None:
-    """Raises when the tool's own exit status says that it could not do its work."""
+    """Raises when the tool's own exit status reports that it could not do its work."""
     if ran.status not in known:
         raise UnreadableReport(
-            f"{tool} ended with status {ran.status}, which says that it could not do its work"
+            f"{tool} ended with status {ran.status}, which reports that it could not do its work"
         )
 
 

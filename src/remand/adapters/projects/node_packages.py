@@ -29,7 +29,7 @@ COPIED_FOLDERS = re.compile(r"patches|(?:.*/)?\.yarn/(?:patches|plugins)")
 SKIPPED = ("node_modules", ".git")
 LOCKS = ("package-lock.json", "npm-shrinkwrap.json", "pnpm-lock.yaml", "yarn.lock")
 PINS = "pins"
-"""What a folder here holds is there again when the environment is made anew."""
+"""What a folder here holds is there again when the environment is recreated."""
 NPM = ["--ignore-scripts", "--no-audit", "--no-fund", "--engine-strict=false"]
 PNPM_OF_LOCK = {"5": "7", "6": "8", "9": "9"}
 """The version of pnpm that understands a version of its lock file."""

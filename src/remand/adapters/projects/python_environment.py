@@ -27,7 +27,7 @@ except ModuleNotFoundError:  # before Python 3.11 there is the one that pip brin
 
 GENERATED = "generated"
 PINS = "pins"
-"""What lies in this folder is there again when the environment is made anew."""
+"""What lies in this folder is there again when the environment is recreated."""
 LINK = "remand_checkout.pth"
 SOURCES = ("src", "", "lib", "python")
 """Where the code of projects lies, the likeliest first."""
@@ -47,7 +47,9 @@ def main(arguments: list[str]) -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("environment", type=Path)
     parser.add_argument(
-        "--lock", default="", help="uv.lock is installed by uv; of others the versions are taken"
+        "--lock",
+        default="",
+        help="uv.lock is installed by uv; from other lock files only the versions are used",
     )
     parser.add_argument("--group", action="append", default=[], help="a dependency group")
     parser.add_argument("--extra", action="append", default=[], help="an extra of the project")
@@ -137,16 +139,16 @@ def install_parts(
     everything = [*needed, *(word for part in parts for word in part)]
     if not run([*installer, *constraints, *everything], is_fatal=not parts):
         return
-    sys.stderr.write("The parts do not fit together, so they are installed one by one.\n")
+    sys.stderr.write("The requirements conflict, so they are installed one by one.\n")
     if needed:
         run([*installer, *constraints, *needed])
     for part in filter(None, parts):
         if run([*installer, *constraints, *part], is_fatal=False):
-            sys.stderr.write(f"Left out, as it cannot be installed: {' '.join(part)}\n")
+            sys.stderr.write(f"Left out, because it cannot be installed: {' '.join(part)}\n")
 
 
 def pin_versions(environment: Path, pins: Path) -> None:
-    """Notes the versions that were chosen, so that an environment that is made anew has the same."""
+    """Notes the versions that were chosen, so that an environment that is recreated has the same."""
     rows = []
     for folder in site_of(environment).glob("*.dist-info"):
         name, _, version = folder.name[: -len(".dist-info")].rpartition("-")

@@ -1,4 +1,4 @@
-"""What a hostile job would try, as a script of its own that runs inside: it says what it got done.
+"""What a hostile job would try, as its own script that runs inside: it says what it got done.
 
 Each attempt returns what it achieved, and nothing when it was kept from it.
 """
@@ -71,7 +71,7 @@ def trace(pid: str) -> str:
 
 
 def become_root() -> str:
-    """Makes users of its own, in a process of its own: it would be somebody else afterwards."""
+    """Makes users of its own, in its own process: it would be somebody else afterwards."""
     child = os.fork()
     if child == 0:
         os._exit(ctypes.CDLL(None).unshare(NEW_USERS) & 1)

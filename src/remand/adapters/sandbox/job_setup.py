@@ -82,7 +82,7 @@ def encode_arguments(texts: list[str]) -> list[bytes]:
             f"The command or its environment cannot be written as bytes: {fault.reason}."
         ) from None
     if any(b"\x00" in one for one in given):
-        raise CannotStart("The command or its environment holds a NUL byte. Take it out of remand.toml.")
+        raise CannotStart("The command or its environment holds a NUL byte. Remove it from remand.toml.")
     return given
 
 
@@ -137,14 +137,14 @@ def is_system_folder(folder: str) -> bool:
 
 
 def shared_folders() -> Iterator[str]:
-    """Folders of which every job gets an empty one of its own."""
+    """Folders of which every job gets its own empty one."""
     yield from SHARED
     if not is_system_folder(tempfile.gettempdir()):
         yield tempfile.gettempdir()
 
 
 def listening_sockets() -> Iterator[str]:
-    """The unix sockets that someone listens on: a network of its own does not keep a job from these."""
+    """The unix sockets that someone listens on: its own network does not keep a job from these."""
     for line in read_start("/proc/net/unix").splitlines()[1:]:
         _, slash, path = line.partition(b" /")
         if slash and is_socket(b"/" + path):

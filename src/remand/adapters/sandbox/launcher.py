@@ -1,4 +1,4 @@
-"""Starts a program with fewer rights than its user has, as a script of its own run by `python -I -S`.
+"""Starts a program with fewer rights than its user has, as its own script run by `python -I -S`.
 
 Given three descriptors, it starts one job and watches over it: it reads its plan, reports what happens as lines of
 JSON, and waits for permission before the job begins. The job's processes are its descendants for as long as they live,
@@ -235,7 +235,7 @@ def landlock_version() -> int:
 
 
 def _create_ruleset(*handled: int) -> int:
-    """A ruleset that takes away the given rights to files, to the network, and beyond a scope."""
+    """A ruleset that removes the given rights to files, to the network, and beyond a scope."""
     attributes = (ctypes.c_uint64 * len(handled))(*handled)
     size = ctypes.c_size_t(ctypes.sizeof(attributes))
     return _check(_libc.syscall(CREATE_RULESET, attributes, size, 0), "Landlock")

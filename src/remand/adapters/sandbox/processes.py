@@ -159,7 +159,7 @@ def is_argument_in_use(word: str) -> bool:
 
 
 class OrphanKiller:
-    """Kills what a killed holder has left behind, in a thread of its own, for callers that may not wait."""
+    """Kills what a killed holder has left behind, in its own thread, for callers that may not wait."""
 
     def __init__(self, holder: int, mark: str, seconds: float) -> None:
         self._arguments = (holder, mark, seconds)

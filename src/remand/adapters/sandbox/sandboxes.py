@@ -153,7 +153,7 @@ def _job_result(job: Job, end: supervisor.ProcessEnd) -> JobResult:
         how, status, detail = "timed_out", KILLED, f"It took longer than {job.limits.seconds:g} s."
     elif end.stopped_for == "disk":
         how, status = "signalled", KILLED
-        detail = "It was stopped, as the disk it writes to is nearly full. Free some space there."
+        detail = "It was stopped, because the disk it writes to is nearly full. Free some space there."
     return JobResult(
         how,
         status,
@@ -207,7 +207,7 @@ def _private_folder() -> Iterator[str]:
             os.mkdir(os.path.join(root, name), 0o700)
         yield root
     finally:
-        # The job may have made it deeper than Python can go, or taken away our right to it.
+        # The job may have made it deeper than Python can go, or removed our right to it.
         with suppress(RecursionError):
             shutil.rmtree(root, ignore_errors=True)
         if os.path.lexists(root):
@@ -289,7 +289,7 @@ def best_sandbox() -> AnySandbox:
 @cache
 def _find_best_sandbox() -> AnySandbox:
     if sys.platform != "linux":
-        return PlainSandbox(detail="Only Linux has a sandbox that Remand knows.")
+        return PlainSandbox(detail="Remand has a sandbox only on Linux.")
     path = find_bubblewrap()
     fault = "not installed (the package is called bubblewrap)"
     if path:

@@ -466,7 +466,7 @@ def _best_launcher(processes: int = 0) -> ConfinedAgentLauncher | PlainAgentLaun
 def _confinement_fault() -> str:
     """Why agents cannot be confined here; empty when they can. Tried out once in a process."""
     if sys.platform != "linux":
-        return "Only Linux has a sandbox that Remand knows."
+        return "Remand has a sandbox only on Linux."
     path = find_bubblewrap()
     if not path:
         return "bubblewrap is not installed (the package is called bubblewrap)"

@@ -28,12 +28,12 @@ END_SECONDS = 60.0
 """How long a killed process may take to go: a moment, unless the machine is very busy."""
 RETRY_SECONDS = 0.002
 TIME_CHECK_SECONDS = 0.5
-"""How long at least before it is looked again whether the time is up: meanwhile what does not count goes on."""
+"""How long at least before it is looked again whether the time is up: meanwhile what does not count continues."""
 MAX_COMPLAINT = 500
 SIGNAL_BASE = 128
 """What bubblewrap and the shell add to a signal's number to make an exit code of it."""
 CANNOT_RUN = 126
-HOLDER_ENDED = "The process that watches over it was ended."
+HOLDER_ENDED = "The process that watches it was ended."
 TEMPORARY_FAILURE = "Unable to apply mount flags"
 MORE_TRIES = 3
 
@@ -426,7 +426,7 @@ class SupervisedProcess(Generic[R]):
         self._limits.kill()
         how, status, note, fault = self._outcome(code)
         if self._orphans.has_failed:
-            note = f"{note} Something of it would not end.".strip()
+            note = f"{note} A process of it did not end.".strip()
         if self._first is not None:
             self._first.close()
         self._ends.close()
@@ -455,7 +455,7 @@ class SupervisedProcess(Generic[R]):
         if number == signal.SIGXFSZ:
             reached = f"It ran into the file size limit of {self._limits.limits.file_size // MIB} MiB."
         elif number == signal.SIGXCPU:
-            reached = "It used up its processor time."
+            reached = "It used up its CPU time."
         return "signalled", number, reached, ""
 
     def _remove_group(self, seconds: float) -> None:

@@ -1,4 +1,4 @@
-"""Adds a link to our program to the system's folders inside a sandbox, as a script of its own run by `python -I -S`.
+"""Adds a link to our program to the system's folders inside a sandbox, as its own script run by `python -I -S`.
 
 Login shells reset PATH, and a program that is started with an empty environment has none: both still look in the
 system's folders. Bubblewrap cannot add a file to a folder that is read-only, so this process joins the namespaces of
@@ -39,7 +39,7 @@ def main(pid: str, program: str, *folders: str) -> None:
 def _enter(pid: str) -> None:
     """Joins the mounts of a process, and the users that these mounts belong to.
 
-    Its own users are others where bubblewrap has taken away the right to make more.
+    Its own users are others where bubblewrap has removed the right to make more.
     """
     mounts = os.open(f"/proc/{pid}/ns/mnt", os.O_RDONLY | os.O_CLOEXEC)
     users = fcntl.ioctl(mounts, GET_OWNING_USERS)

@@ -86,7 +86,7 @@ class ServerAddress:
             raise UnusableServer(f"{SERVER} is not an address. Write it as https://HOST[:PORT].")
         if scheme == "http" and not _is_loopback(host):
             raise UnusableServer(
-                f"{SERVER} is plain HTTP to another machine, over which no token is sent. Use https://{where}."
+                f"{SERVER} is plain HTTP to another machine; tokens are not sent over it. Use https://{where}."
             )
         self.url = url.rstrip("/")
         self.host = host
@@ -183,7 +183,8 @@ class ServerClient:
         ]
         if not all(row.isascii() and row.isprintable() for row in rows):
             raise CallDenied(
-                "bad_value", "A key or name contains a line break or another character that no request takes."
+                "bad_value",
+                "A key or name contains a line break or another character that a request cannot contain.",
             )
         try:
             answered = self._exchange("\r\n".join([*rows, "", ""]).encode("ascii") + body, patience)
@@ -195,7 +196,7 @@ class ServerClient:
                 remedy = (
                     "Renew it on the server."
                     if is_expired
-                    else f"{CA} names a file with that of its authority."
+                    else f"{CA} names a file with the certificate of its authority."
                 )
                 raise UnusableServer(
                     f"The certificate of {self.address.url} is not trusted ({error}). {remedy}"
@@ -248,7 +249,7 @@ class ServerClient:
             try:
                 self._tls = ssl.create_default_context(cafile=self._ca or None)
             except OSError as error:
-                raise UnusableServer(f"{CA} names no file of certificates ({error}).") from None
+                raise UnusableServer(f"{CA} does not name a file of certificates ({error}).") from None
         return self._tls
 
 
@@ -338,7 +339,7 @@ def _read_token(environment: Mapping[str, str]) -> str:
             raise UnusableServer(f"The token file {path} can be read by others. Run `chmod 600 {path}`.")
     if not token:
         raise UnusableServer(
-            f"{SERVER} is set, but neither {TOKEN} nor {TOKEN_FILE} is. `remand token create` on the server makes one."
+            f"{SERVER} is set, but neither {TOKEN} nor {TOKEN_FILE} is. `remand token create` on the server creates one."
         )
     if not (token.isascii() and token.isprintable()) or " " in token:
         raise UnusableServer(f"{TOKEN} is not a token.")

@@ -1,4 +1,4 @@
-"""The ledger of a team: one PostgreSQL database that many processes write, each under a session of its own."""
+"""The ledger of a team: one PostgreSQL database that many processes write, each under its own session."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ class PostgresStore:
         self._head: LedgerHead | None = None
         """How far the session has come with the last change, perhaps while that is being made; None when that is not known."""
         self._failures = 0
-        """How many changes failed while they were committed: none that went on from one of them can be."""
+        """How many changes failed while they were committed: none that continued from one of them can be."""
         self._free: list[Connection] = []
         self._is_closed = False
         self._places = threading.BoundedSemaphore(_MOST_USED)
@@ -261,7 +261,7 @@ class PostgresStore:
         is_decided = False
         try:
             transaction.write_rows()
-            # The one before it may be on its way still, and whoever begins next goes on from this one's head.
+            # The one before it may be on its way still, and whoever begins next continues from this one's head.
             self._commit_lock.acquire()
             try:
                 if transaction.failures_before != self._failures:
@@ -325,7 +325,7 @@ class PostgresStore:
         """Whether a change was made whose end nobody was told: then the session has its last event.
 
         The row of the session that it began with is locked as long as that is not settled. A server that has not come to
-        it yet goes on with what was sent to it: the row is changed, so that it cannot.
+        it yet continues with what was sent to it: the row is changed, so that it cannot.
         """
         head, before = transaction.head, transaction.first_session
         for wait in _WAITS:
@@ -466,7 +466,7 @@ _CONFLICTS = (
     errors.SerializationFailure,
     errors.UniqueViolation,
     errors.LockNotAvailable,
-    errors.DivisionByZero,  # as `MUST_MOVE_HEAD` says that another process goes on with the session
+    errors.DivisionByZero,  # as `MUST_MOVE_HEAD` says that another process continues with the session
 )
 
 
@@ -475,7 +475,7 @@ _FAULTS = (psycopg.Error, SessionTaken, TasksTaken, struct.error, OverflowError,
 
 
 def _is_away(error: psycopg.Error) -> bool:
-    """True when the server is not there or cannot be reached; false when it did not carry out this very statement.
+    """True when the server is not there or cannot be reached; false when it did not carry out this statement.
 
     A full disk, a statement that took too long and one that is too complex are operational errors as well.
     """

@@ -172,7 +172,7 @@ MUST_MOVE_HEAD = f"WITH moved AS ({MOVE_HEAD} RETURNING 1) SELECT 1 / count(*) F
 LOCK_HEADS = "LOCK TABLE head IN EXCLUSIVE MODE"
 FENCE_HEADS = "UPDATE head SET changed = changed + 1"
 FENCE_HEAD = f"{FENCE_HEADS} WHERE session = %s"
-"""No session goes on from where its process last saw it: it has to look at the ledger anew."""
+"""No session continues from where its process last saw it: it has to look at the ledger anew."""
 _OWN: dict[str, str] = {
     sql.ADD_MISSING: "INSERT INTO missing VALUES ($1, $2, $3, $4, $5, $6, false) "
     "ON CONFLICT (session, first, id) DO UPDATE SET last = excluded.last, task = excluded.task, until = excluded.until",

@@ -72,7 +72,7 @@ class OpenChange:
         """The session that its events are numbered in, and the number before its first."""
         self.has_graph = False
         self.is_first_look = True
-        """True as long as the change has waited for nobody, written no task, and looked for nothing that is due."""
+        """True while the change has waited for nobody, written no task, and looked for nothing that is due."""
         self.claims = 1
         """How many of its requests want any task that is ready."""
         self.reserved: dict[str, queue.AgentPool] = {}
@@ -367,7 +367,7 @@ class PostgresStatements(Statements):
             self.lock_names([own.LOCK_OF_GRAPH])
 
     def lock_names(self, names: list[int]) -> None:
-        """Waits for those who write the same names, and goes on after the last event of theirs."""
+        """Waits for those who write the same names, and continues after the last event of theirs."""
         self.run(own.LOCK_NAMES, (names,))
         if self.change is not None:
             self.change.clock = max(self.change.clock, self.value(own.LATEST_CLOCK) or "")

@@ -143,7 +143,7 @@ class PostgresNames(SqliteNames):
 
 
 class PostgresUnconfirmed(SqliteUnconfirmed):
-    """The events without effect. Each process signs with a key of its own, so whether that counts is its own affair."""
+    """The events without effect. Each process signs with its own key, so whether that counts is its own affair."""
 
     statements: PostgresStatements
 
@@ -375,12 +375,12 @@ NEW_HEAD = msgspec.structs.astuple(LedgerHead(session=""))
 
 
 def _guard(head: LedgerHead) -> tuple[str, int, str, int]:
-    """What must be so still of a session for a change to go on from there."""
+    """What must be so still of a session for a change to continue from there."""
     return (head.session, head.seq, head.tip, head.changed)
 
 
 class SessionTaken(Exception):  # noqa: N818 - it is what has happened
-    """Another process goes on with the session, or what came before in it was taken back."""
+    """Another process continues with the session, or what came before in it was taken back."""
 
 
 def number_of_name(name: str) -> int:

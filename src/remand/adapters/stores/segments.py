@@ -39,7 +39,7 @@ class Segments:
         self._ids = ids
         self._open = ("", -1)
         self._synced = ("", -1)
-        """A handle of its own for syncing: what is synced may be a segment that another process writes."""
+        """Its own handle for syncing: what is synced may be a segment that another process writes."""
         self._sync_lock = threading.Lock()
         self._failed: set[str] = set()
         """Segments that could not be synced. The kernel tells that once, so a later sync of them proves nothing."""

@@ -36,7 +36,7 @@ DELETE FROM shared WHERE kind = %s AND owner IN (SELECT id FROM task WHERE statu
 
 
 class PostgresSharedData:
-    """Rows of a table of their own, in chunks."""
+    """Rows of their own table, in chunks."""
 
     def __init__(self, connection: Callable[[], AbstractContextManager[Any]]) -> None:
         self._connection = connection

@@ -364,7 +364,7 @@ class SqliteStore:
             if not 0 <= version <= VERSION:
                 raise EnvironmentFault(
                     f"The ledger {self.path} has version {version}; this program knows {VERSION}. "
-                    "Update remand; should the file be damaged, move it away to have it rebuilt."
+                    "Update remand; if the file is damaged, move it away, and Remand rebuilds it."
                 )
             if version == 0:
                 connection.execute("PRAGMA page_size = 4096")
@@ -389,7 +389,7 @@ class SqliteStore:
     """Reading them costs next to nothing."""
 
     def require_same_file(self) -> None:
-        """Refuses to go on with a file that is not the ledger any more."""
+        """Refuses to continue with a file that is not the ledger any more."""
         if self.file_identity() != self._identity:
             raise LedgerReplaced(f"The ledger {self.path} was deleted or replaced. Repeat the command.")
 
@@ -414,7 +414,7 @@ class SqliteStore:
     def adopt(self, body: str, session: str, let_go: Callable[[str], None]) -> str:
         """Gives the ledger a new id and session, unless another process just did.
 
-        A copied ledger lets go of the segment that its original goes on writing to.
+        A copied ledger lets go of the segment that its original continues writing to.
         """
         with self._hold_lock():
             if self.value("file") == body:
@@ -454,7 +454,7 @@ class SqliteStore:
             lock_handle(self._lock_file)
         self.require_same_file()
         self._db.run("BEGIN IMMEDIATE")
-        # What was read for the last change holds as long as nobody else, and no other part of this process, writes.
+        # What was read for the last change holds while nobody else, and no other part of this process, writes.
         last, self._last = self._last, None
         others, self._others = self._others, self._db.value(sql.DATA_VERSION)
         if others != self._others:
@@ -486,7 +486,7 @@ class SqliteStore:
     def release(self) -> None:
         """Lets others write, and moves what the write-ahead log has gathered, which takes two syncs, while they do.
 
-        That never moves all of it as long as others write. So once it is very long they wait.
+        That never moves all of it while others write. So once it is very long they wait.
         """
         is_long, is_very_long = (self._wal_pages > self._most_wal_pages * n for n in (1, _VERY_LONG))
         try:
@@ -518,13 +518,13 @@ class SqliteStore:
     def fault(self, error: Exception) -> EnvironmentFault:
         """What a failing database, or a table that holds what nobody wrote, means for the user."""
         if isinstance(error, (apsw.CorruptError, apsw.NotADBError, apsw.SQLError, *UNREADABLE)):
-            remedy = "It is damaged. Move it away; it is made again from .got/events."
+            remedy = "It is damaged. Move it away; Remand recreates it from .got/events."
         elif isinstance(error, apsw.FullError) or (isinstance(error, apsw.IOError) and self._is_disk_full()):
             remedy = "The disk is full. Free some space, then repeat."
         elif isinstance(error, apsw.BusyError | apsw.LockedError):
             remedy = "Another program holds it. End that program, then repeat."
         else:
-            remedy = "Check the disk and the rights of the file, then repeat."
+            remedy = "Check the disk and the permissions of the file, then repeat."
         return EnvironmentFault(f"Nothing was recorded: the ledger {self.path} failed ({error}). {remedy}")
 
     def _is_disk_full(self) -> bool:

@@ -207,7 +207,7 @@ class SqliteEvents(Table):
     """The events, numbered so that one session's stand together in their order: session, then place in it.
 
     The number makes an event known. A session that was written twice (its ledger was copied) forks: what
-    differs from the first writing is kept under a number of its own.
+    differs from the first writing is kept under its own number.
     """
 
     def __init__(self, statements: Statements) -> None:
@@ -334,7 +334,7 @@ class SqliteEvents(Table):
         return (last or first) + 1
 
     def _add_again(self, n: int, entry: EventEntry) -> None:
-        """The number is taken: by this very event, or by another of a session that forked.
+        """The number is taken: by this event, or by another of a session that forked.
 
         Whoever forges lines can give very many one number. Beyond a few, what is kept is known by its id.
         """

@@ -194,7 +194,7 @@ def _mark_states(connection: apsw.Connection) -> None:
     """Version 19 finds tasks by marks beside their states, which are not searched for each write any more.
 
     A process of an older version that still runs would write states without marks: it knows no column of the new name, so
-    that its writes fail. Version 18 had the marks without that name, and so all are made anew.
+    that its writes fail. Version 18 had the marks without that name, and so all are recreated.
     """
     for name in ("running", "sent_back", "outages", "commit", "pr"):
         connection.execute(f"DROP INDEX IF EXISTS task_{name}").fetchall()

@@ -16,7 +16,7 @@ _DRAFT_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEX
 def atomic_write(path: str, content: bytes, *, mode: int = 0o666, draft: str = "") -> None:
     """Puts content in the place of a file: who reads it, or is killed meanwhile, leaves or finds a whole one.
 
-    Whatever somebody has put under the draft's name (a pipe, a link, another's file) is taken away and never opened. Who
+    Whatever somebody has put under the draft's name (a pipe, a link, another's file) is removed and never opened. Who
     writes under a lock gives the draft a fixed name, so that the next writer replaces what a killed one left. The mode is
     subject to the umask. Nothing is synced: a file that must survive a power cut is no file for this function.
     Raises OSError, and leaves no draft then.

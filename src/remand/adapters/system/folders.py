@@ -52,7 +52,7 @@ def require_socket_folder() -> str:
 
 
 class LedgerFolders:
-    """Where things about one ledger are kept, each in a place of its own."""
+    """Where things about one ledger are kept, each in its own place."""
 
     def __init__(self, ledger_id: str) -> None:
         join = os.path.join

@@ -30,7 +30,7 @@ class NoMarks:
 class FileMarks:
     """Two small files per ledger: its own session's mark, written in place, and those of other sessions.
 
-    Both also name the ledger's root, so that a ledger made anew at the same place remembers the old one.
+    Both also name the ledger's root, so that a ledger recreated at the same place remembers the old one.
     """
 
     def __init__(self, folder: str, ledger_id: str, root: str) -> None:

@@ -255,7 +255,7 @@ class FileKeys:
         if status.st_uid != os.getuid() or status.st_mode & 0o077:
             raise EnvironmentFault(
                 f"The machine's key {self._path} can be read by others, so it proves nothing. "
-                "Move it away and take it off the trusted keys; a new one is made."
+                "Move it away and remove it from the trusted keys; Remand creates a new one."
             )
         first, _, second = content.partition("\n")
         public = parse_public_key(second)

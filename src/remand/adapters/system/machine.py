@@ -1,4 +1,4 @@
-"""This machine: its clock, its random source, and its folders, which events name by symbols in place of paths."""
+"""This machine: its clock, its random source, and its folders, which events name by symbols instead of paths."""
 
 from __future__ import annotations
 

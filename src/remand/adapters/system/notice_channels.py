@@ -40,7 +40,7 @@ class FileChannel:
         return ""
 
 
-MISSING = "it takes the package apprise; install remand with its extra: pip install 'remand[notify]'"
+MISSING = "it needs the package apprise; install remand with its extra: pip install 'remand[notify]'"
 
 
 class AppriseChannel:
@@ -66,7 +66,7 @@ class AppriseChannel:
         asset = library.AppriseAsset(async_mode=False, secure_logging=True, app_id="Remand")
         sender = library.Apprise(asset=asset)
         if not sender.add(self._url):
-            return "apprise knows no such address; see its list of services"
+            return "apprise does not know this address; see its list of services"
         taken = sender.notify(title=title, body=body, body_format=library.NotifyFormat.TEXT)
         return "" if taken else "the service did not take it"
 

@@ -32,7 +32,7 @@ class RecordFiles:
         self._made_already: set[RecordKind] = set()
 
     def put(self, kind: RecordKind, name: str, text: str, after: str = "") -> str:
-        """Makes a file say exactly this, or adds to one. A log that goes on is appended to, so that one can follow it."""
+        """Makes a file say exactly this, or adds to one. A log that continues is appended to, so that one can follow it."""
         path, wanted = self._file(kind, name), text.encode("utf-8", "replace")
         if after:
             return _append(path, wanted, after)

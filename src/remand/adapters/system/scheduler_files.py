@@ -46,7 +46,7 @@ class StatusFile:
             return file.read(MAX_SIZE) if is_ours and status.st_size <= MAX_SIZE else None
 
     def mark(self) -> tuple[int, int]:
-        """Changes whenever the file is replaced or taken away."""
+        """Changes whenever the file is replaced or removed."""
         try:
             status = os.stat(self.path, follow_symlinks=False)
         except OSError:

@@ -153,7 +153,7 @@ class _Fold:
             return (
                 ""
                 if _are_equal(self._created[node.id], description)
-                else f"{node.id} exists and says something else"
+                else f"{node.id} already exists with other content"
             )
         self._created[node.id] = description
         self.graph.add_node(node.id, node.node_type, node.content, node.properties)
@@ -207,7 +207,7 @@ class _Fold:
             return "it names neither a task nor a handoff that is known"
         task, unique = find_task_node(self.graph, named), event.rejection_id or event.meta.origin
         if unique in self._rejections:
-            return f"the rejection {unique} is in the graph already"
+            return f"the rejection {unique} is already in the graph"
         own = {
             "task_id": task,
             "handoff_id": event.handoff_id,
@@ -233,7 +233,7 @@ class _Fold:
         if rejection is None or rejection not in self.graph.nodes:
             return f"there is no rejection {unique or f'of the handoff {event.handoff_id}'} to answer"
         if unique in self._accepted:
-            return f"the rejection was answered already, by {self._accepted[unique]}"
+            return f"the rejection was already answered, by {self._accepted[unique]}"
         if (
             parse_decision_type(event.decision.decision_type) or DecisionType.OVERRIDE
         ) is not DecisionType.OVERRIDE:

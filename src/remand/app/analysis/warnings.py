@@ -106,7 +106,7 @@ def _task_warnings(view: Transaction, task: Task, agent: str) -> Iterable[Handof
         if (no.agent, is_review) in reported:
             continue
         reported.add((no.agent, is_review))
-        who = "sent work on this task back" if is_review else "rejected this very task before"
+        who = "sent work on this task back" if is_review else "rejected this task before"
         kind = "agent_rejected_task" if is_own and not is_review else "task_rejected"
         yield _handoff_warning(kind, f"{no.agent} {who}: {no.gist}", task, no)
 

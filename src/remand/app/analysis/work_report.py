@@ -349,7 +349,7 @@ def rejection_outcome(no: RejectionEntry, event: Event) -> str:
         case "reviewer", TaskReassigned():
             return f"on to {event.target}"
         case "reviewer", TaskClaimed() | HandoffAccepted():
-            return f"{event.agent} went on"
+            return f"{event.agent} continued"
         case "reviewer", ReviewRetracted() if event.review_id == no.id:
             return "taken back"
         case _:

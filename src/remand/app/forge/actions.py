@@ -76,7 +76,7 @@ class PushAction:
         tip, branch = self._tips[task.id], task.branch
         if self._remote.is_main(branch):
             raise FinalFault(
-                f"{branch} is the branch that work is merged into. Give the task one of its own."
+                f"{branch} is the branch that work is merged into. Give the task another branch."
             )
         is_ours = tip in ("", task.forge.pushed)
         if not is_ours and (task.forge.is_branch_agents or not self._remote.is_ahead(about, tip)):
@@ -214,7 +214,7 @@ def pull_request_title(task: Task) -> str:
 def pull_request_text(task: Task, about: str) -> str:
     """The description of a pull request. It contains no text by the agent or the issue's author."""
     who = task.submission.agent if task.submission else "somebody"
-    rows = [f"{REMAND_MARK}: {task.id}.", f"Handed in by {who} at {about}, and awaits review."]
+    rows = [f"{REMAND_MARK}: {task.id}.", f"Submitted by {who} at {about}, and awaits review."]
     if task.forge.issue:
         rows.append(f"It is about #{task.forge.issue}, which stays open until the task is done.")
     return "\n\n".join(rows)

@@ -235,7 +235,7 @@ class DoneClaims:
         return next((event for event in events if isinstance(event, VERDICT_EVENTS)), None)
 
     def _rejection_message(self, recorded: Acceptance, verdict: Verdict) -> str:
-        """What the agent reads: the figures, then that it goes on, or that a human takes over."""
+        """What the agent reads: the figures, then that it continues, or that a human takes over."""
         rejected = next((event for event in recorded.events if isinstance(event, GateRejected)), None)
         if rejected is None:
             return message.render_verdict(verdict)

@@ -305,7 +305,7 @@ class Gates:
         return self._make_queue is not None
 
     def wait_for_runs(self, task_id: str, seconds: float) -> bool:
-        """Waits for the gate runs of a task; False when one still goes on after that time."""
+        """Waits for the gate runs of a task; False when one still continues after that time."""
         is_over = self.runs.wait(task_id, seconds)
         queued = self._queued_claims
         return is_over and (queued is None or queued.wait(task_id, task_id, seconds))

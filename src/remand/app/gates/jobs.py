@@ -61,7 +61,7 @@ JobHandler = Callable[[QueuedJob], None]
 
 
 class Chore:
-    """Something done now and then, one at a time, in a thread of its own: it may wait for a network."""
+    """Something done now and then, one at a time, in its own thread: it may wait for a network."""
 
     def __init__(self, name: str, seconds: float, work: Callable[[], str | None]) -> None:
         self.name = name

@@ -193,7 +193,7 @@ class Programs(Tools, Protocol):
     """The same, and where they are."""
 
     def missing_program(self, command: Sequence[str], path: Sequence[str]) -> str:
-        """The program of a command that is nowhere to be found; empty when it is there, or only known later."""
+        """The program of a command that is nowhere to be found; empty if it exists, or only known later."""
 
     def standard_path(self) -> tuple[str, ...]:
         """Where programs are looked for when the configuration does not say."""
@@ -269,7 +269,7 @@ class BackgroundGateRuns(Protocol):
         """Starts a run, unless one of that name is going on."""
 
     def wait(self, name: str, seconds: float) -> bool:
-        """Waits for a run to end; False when it still goes on after that time."""
+        """Waits for a run to end; False when it still continues after that time."""
 
     def take(self, name: str) -> bytes | None:
         """What a run that has ended said, given out once; None when there is nothing."""

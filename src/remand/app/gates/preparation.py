@@ -33,7 +33,7 @@ class PreparedFolders:
 
     @contextmanager
     def lend(self, name: str, make: Callable[[str], None]) -> Iterator[str]:
-        """A folder that `make` has filled, now or before; it stays as long as it is lent."""
+        """A folder that `make` has filled, now or before; it stays while it is lent."""
         os.makedirs(self._root, mode=0o700, exist_ok=True)
         folder = os.path.join(self._root, name)
         lock = _lock_if_ready(folder)
@@ -136,7 +136,7 @@ def _make_writable(folder: str) -> None:
 
 SCRIPTS = "{scripts}"
 PINS = "pins"
-"""What a prepare step leaves here it finds again when its folder was removed and is made anew: versions it chose."""
+"""What a prepare step leaves here it finds again when its folder was removed and is recreated: versions it chose."""
 MAX_PINS, MAX_PIN = 16, 16 * MIB
 _encode_step = msgspec.json.Encoder().encode
 
@@ -170,7 +170,7 @@ class Preparation:
 
         A step sees the base with the key files of the head: what else a branch changes has no part in a folder
         that other commits will find again. A base that the base branch does not have, and a tree without a base, may
-        be an agent's: their folders are found again by the very same files alone.
+        be an agent's: their folders are found again by the same files alone.
         """
         found: dict[str, str] = {}
         users: dict[bytes, tuple[GatePreparation, list[str]]] = {}

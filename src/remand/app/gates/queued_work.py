@@ -124,13 +124,13 @@ class QueuedClaims:
         """Why nobody waits any more for a gate run that recorded nothing."""
         if self._queue.state(task_id) in (JobState.WAITING, JobState.RUNNING):
             return (
-                f"A later done claim of {task_id} stands for this one. Wait for its verdict with "
+                f"A later done claim of {task_id} replaces this one. Wait for its verdict with "
                 f"`remand gate wait {task_id}`, or the MCP tool `submit`."
             )
         return f"The gate run of {task_id} ended without a verdict; its worker's output says why. Submit the task again."
 
     def wait(self, name: str, task_id: str, seconds: float) -> bool:
-        """Waits for gate runs, by their key or their task; False when one still goes on after that time."""
+        """Waits for gate runs, by their key or their task; False when one still continues after that time."""
         begun = self._clock()
         while self._queue.state(name) in (JobState.WAITING, JobState.RUNNING):
             waited = self._clock() - begun
@@ -200,7 +200,7 @@ class GateWorker:
         require_trusted_key(self._rules().untrusted_key_id(own), is_confined=True)
         request = self._read(job, signed) if signed else None
         if request is None:
-            self._report(f"A gate run was left out: {job.key} is not a done claim that a trusted key signed.")
+            self._report(f"A gate run was skipped: {job.key} is not a done claim that a trusted key signed.")
             return
         work: c.SubmitTask | c.CompleteHandoff = request.command
         task, commit = self._ledger.task_of(work), work.commit
@@ -377,7 +377,7 @@ class QueuedProbes:
                 raise EnvironmentFault(
                     "no worker is there to run it; start one with `remand worker`"
                     if is_alone
-                    else "no worker was done with it in time"
+                    else "no worker finished it in time"
                 )
             self._sleep(LOOK_SECONDS)
 

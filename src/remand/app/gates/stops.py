@@ -49,7 +49,7 @@ class StopReply(NamedTuple):
 
 ALLOW_STOP = StopReply(may_stop=True)
 CODES_ALLOWING_STOP = ("gate_held", "gate_errored", "key_not_trusted")
-"""Answers to a done claim after which a session may stop; after any other it goes on."""
+"""Answers to a done claim after which a session may stop; after any other it continues."""
 
 
 class StopResponder:

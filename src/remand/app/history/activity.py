@@ -41,7 +41,7 @@ QUIET_EVENTS = frozenset(
 )
 """Events that are not worth showing."""
 REJECTION_EVENTS = (tasks.HandoffRejected, tasks.HandoffRejectionInvalid, tasks.RejectionAnswered)
-"""Events with a text of their own, as a list of their fields would say less."""
+"""Events with their own text, as a list of their fields would say less."""
 
 
 class ActivityEntry(Record, kw_only=True, omit_defaults=False):
@@ -76,7 +76,7 @@ _TEMPLATES: dict[type[Event], str] = {
     tasks.OpinionGiven: "the adviser's opinion on its rejection: {0.opinion}",
     tasks.HandoffResumed: "{0.agent} continues: its rejection was not accepted",
     tasks.HandoffLapsed: "is free again: nobody took the handoff",
-    tasks.LeaseRenewed: "{0.agent} is still at work",
+    tasks.LeaseRenewed: "{0.agent} is still working",
     tasks.LeaseExpired: "is back in the queue: the lease of {0.agent} expired",
     tasks.TaskReleased: "{0.agent} released it",
     tasks.TaskContinued: "{0.agent} stopped in the middle",
@@ -99,14 +99,14 @@ _TEMPLATES: dict[type[Event], str] = {
     reviews.ReviewCommented: "{0.reviewer} commented on {0.commit:.12}",
     reviews.ReviewBypassed: "{0.by} bypassed the rules and merged it: {0.why}",
     reviews.ObjectionsDismissed: "the user dismissed objections under keys that are not trusted",
-    reviews.FeedbackFetched: "{0.agent} was given the feedback",
+    reviews.FeedbackFetched: "{0.agent} read the feedback",
     reviews.TaskReassigned: "goes to {0.target}",
     reviews.EscalationOpened: "asks the user",
     reviews.EscalationRepeated: "asks the user again",
-    reviews.EscalationNotified: "the user was told through {0.channel}",
+    reviews.EscalationNotified: "the user was notified through {0.channel}",
     reviews.EscalationAcknowledged: "the user has seen the question",
     reviews.EscalationAnswered: "the user answered: {0.option}",
-    reviews.AnswerRetracted: "{0.meta.actor} took back the answer: {0.option}",
+    reviews.AnswerRetracted: "{0.meta.actor} retracted the answer: {0.option}",
     work.GatePassed: "the gates passed {0.agent}'s work",
     work.GateHeld: "findings in {0.agent}'s work wait for a reviewer",
     work.IdleStopCounted: "{0.agent} stopped with nothing to measure ({0.number} in a row)",
@@ -117,7 +117,7 @@ _TEMPLATES: dict[type[Event], str] = {
     work.SessionMeasured: "the gates measured the session: {0.verdict.status}",
     work.RunStarted: "{0.agent} was started to {0.purpose}",
     work.TaskReturned: "was taken from {0.agent}, without blame",
-    work.IssueImported: "was made from issue #{0.issue}",
+    work.IssueImported: "was created from issue #{0.issue}",
     work.ActIntended: "on the forge, about to {0.act}",
     work.ActDone: "on the forge: {0.act}, done",
     work.ActFailed: "on the forge: {0.act}, failed: {0.why}",

@@ -52,7 +52,7 @@ MAX_GROUND = 2000
 MAX_GROUNDS = 60
 _FOLLOWS = {
     DecisionType.ACCEPT: "Accept: the task stays blocked until it is reopened",
-    DecisionType.ACCEPT_AND_DEFER: "Accept and defer: the task sleeps until what is in its way is done",
+    DecisionType.ACCEPT_AND_DEFER: "Accept and defer: the task is deferred until what blocks it is done",
     DecisionType.ACCEPT_AND_DECOMPOSE: "Accept and decompose: the proposed sub-tasks replace it",
     DecisionType.ACCEPT_AND_REFORMULATE: "Accept and reformulate: the proposed task replaces it",
 }

@@ -448,7 +448,7 @@ def _ahead_findings(kind: str, events: Sequence[AheadEvent], now: Instant) -> It
             kind=f"ahead_{kind}",
             what=f"{count} of session {session} (numbers {first} to {last}) from {part[0].ts} to {part[-1].ts}: "
             f"this machine's clock says {now}",
-            proposal="If the clock is wrong, set it right first. "
+            proposal="If the clock is wrong, correct it first. "
             f"With --yes {'it is' if len(part) == 1 else 'they are'} {_AHEAD_REPAIRS[kind]}",
             session=session,
             first=first,

@@ -161,7 +161,7 @@ def _gate_results(task: Task, events: Sequence[Event], mark: str) -> str:
 def _guidance_section(feedback: TaskFeedback, mark: str) -> Iterator[str]:
     if feedback.guidance:
         texts = "\n\n".join("\n".join(plain_lines(one.text)) for one in feedback.guidance[-3:])
-        yield f"## What the user said to those who work on it\n\n{_quoted_data('guidance', texts, mark)}"
+        yield f"## Guidance from the user\n\n{_quoted_data('guidance', texts, mark)}"
 
 
 # What was found before.
@@ -182,7 +182,7 @@ def _earlier_findings(feedback: TaskFeedback, since: ChangedSince, mark: str) ->
             )
             break
         texts.append(_truncate(text, MAX_ROUNDS))
-    yield "## What was found before\n\n" + _quoted_data("findings", "\n\n".join(texts), mark)
+    yield "## Earlier findings\n\n" + _quoted_data("findings", "\n\n".join(texts), mark)
 
 
 def _round_rows(one: FeedbackRound, since: ChangedSince, *, is_last: bool) -> Iterator[str]:
@@ -288,7 +288,7 @@ def _truncate(text: str, limit: int) -> str:
 
 
 class ReviewerChoice:
-    """Chooses the agents that review or direct in place of people, from those that can be started here."""
+    """Chooses the agents that review or direct instead of people, from those that can be started here."""
 
     def __init__(self, ledger: LedgerClient) -> None:
         self._ledger = ledger

@@ -84,7 +84,7 @@ class StopAnswer(NamedTuple):
 
 
 class ReviewAgents(Protocol):
-    """Agents that review work or decide on rejections in place of people."""
+    """Agents that review work or decide on rejections instead of people."""
 
     def choose(self, purpose: Purpose, task: Task, load: Load) -> Member | None:
         """The agent for a task; None if a person is needed."""

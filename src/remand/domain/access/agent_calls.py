@@ -75,7 +75,7 @@ PERMITTED_COMMANDS: dict[str, CommandPermission] = {
 _USER_COMMANDS = {
     "notify": "Only the user may send notices.",
     "init --remove": "Only the user may remove the hooks, and not from inside an agent's environment.",
-    "solo": "Only the user may switch this on or off, in a shell of their own.",
+    "solo": "Only the user may switch this on or off, in the user's own shell.",
     "run": "Agents cannot be started from inside an agent's environment.",
     "worker": "Only the user may start a worker, and not from inside an agent's environment.",
     "serve": "Only the user may start a coordinator, and not from inside an agent's environment.",
@@ -109,8 +109,8 @@ def require_agent_command(command: str, *, is_worker: bool) -> CommandPermission
     if permission.about and not is_worker:
         raise Refused(
             "not_authorised",
-            "A reviewing or directing agent gives its decision in its final message, because the code that it looks at"
-            " could call this socket, too. This agent socket only answers questions.",
+            "A reviewing or directing agent gives its decision in its final message, because the code that it reads"
+            " could call this socket, too. This agent socket is read-only.",
         )
     return permission
 

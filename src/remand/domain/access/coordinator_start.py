@@ -57,7 +57,7 @@ def start_obstacle(facts: StartFacts) -> str:
     An agent may never start one. `REMAND_COORDINATOR=on` permits it where only the surroundings are unusual.
     """
     if facts.agent:
-        return f"{facts.agent} says that an agent calls"
+        return f"{facts.agent} shows that an agent is calling"
     if facts.actor:
         return f"{facts.actor} acts, and only the user's own commands start one"
     if facts.variable not in ("", AUTO, ON):
@@ -85,7 +85,7 @@ def _process_obstacle(facts: StartFacts) -> str:
 def _surroundings_obstacle(facts: StartFacts) -> str:
     """Why a long-running process would be unwelcome here."""
     if facts.ci:
-        return f"{facts.ci} says that this is continuous integration"
+        return f"{facts.ci} shows that this is continuous integration"
     if facts.init:
         return f"process 1 is `{facts.init}`, as in a container without an init"
     if facts.file_system:

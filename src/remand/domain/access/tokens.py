@@ -355,7 +355,7 @@ def unauthenticated_refusal() -> Refused:
     """The refusal of an unknown caller. It does not say what is wrong, which would only help guessing."""
     return Refused(
         "not_authenticated",
-        "The server does not know who calls: no token was sent, or it is not valid here, has expired or was revoked.",
+        "The server does not know who is calling: no token was sent, or it is not valid here, has expired or was revoked.",
     )
 
 

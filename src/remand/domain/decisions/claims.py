@@ -55,7 +55,7 @@ def assign_task(task: Task, command: c.AssignTask, context: c.CommandContext) ->
     """A claim for an agent with its own rights, and the start of its run."""
     agent = context.facts.team.target
     if agent is None:
-        raise Refused("bad_value", "Name the agent that gets the task.")
+        raise Refused("bad_value", "Name the agent for the task.")
     if task.runs:
         run = task.runs[0]
         raise Refused("already_running", f"{run.agent} is still working on task {task.id} (run {run.id}).")
@@ -255,7 +255,7 @@ def lock_out_agent(task: Task, command: c.LockOut, context: c.CommandContext) ->
     r.require_text("reason", command.reason, may_be_empty=False)
     r.require_disinterested(task, context.actor)
     if task.status in TERMINAL:
-        raise Refused("bad_transition", f"Task {task.id} is {task.status}; nobody can work on it any more.")
+        raise Refused("bad_transition", f"Task {task.id} is {task.status}; nobody can work on it.")
     if any(
         lockout.agent == command.agent and LockoutCause() in lockout.causes
         for lockout in task.people.lockouts
@@ -292,7 +292,7 @@ def reassign_task(task: Task, command: c.ReassignTask, context: c.CommandContext
     r.require_text("reason", command.reason)
     r.require_disinterested(task, context.actor)
     if facts.team.target is None:
-        raise Refused("bad_value", "Name the agent that gets the task.")
+        raise Refused("bad_value", "Name the agent for the task.")
     if task.status not in CLAIMABLE | {Status.CLAIMED, Status.ESCALATED}:
         raise Refused(
             "bad_transition", f"Task {task.id} is {task.status}; it cannot be reassigned from there."

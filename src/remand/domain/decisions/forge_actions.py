@@ -152,7 +152,7 @@ def plan_action(task: Task, command: c.PlanForgeAction, context: c.CommandContex
         )
     given_up = forge.find_abandoned(command.act, command.about)
     if given_up is not None and not command.is_again:
-        raise Refused("given_up", f"Remand gave that up: {given_up.why}")
+        raise Refused("given_up", f"Remand gave up on that: {given_up.why}")
     return (
         ActIntended(
             task_id=task.id,
@@ -204,7 +204,7 @@ def _require_own_branch(task: Task, command: c.PlanForgeAction) -> None:
         raise Refused("bad_value", f"Task {task.id} has no {missing}, so there can be no pull request.")
     if task.branch == command.base:
         raise Refused(
-            "bad_value", f"Task {task.id} was done on {command.base} itself; give it a branch of its own."
+            "bad_value", f"Task {task.id} was done on {command.base} itself; give it another branch."
         )
 
 
@@ -226,7 +226,7 @@ def _require_approved(task: Task, command: c.PlanForgeAction) -> None:
 
 def _require_ended(task: Task, command: c.PlanForgeAction, context: c.CommandContext) -> None:
     if not task.forge.issue:
-        raise Refused("not_due", f"Task {task.id} was not made from an issue.")
+        raise Refused("not_due", f"Task {task.id} was not created from an issue.")
     if command.about:
         raise Refused("bad_value", "An issue is closed with its task, not at a commit.")
     if not _has_ended(task):

@@ -92,7 +92,7 @@ def initiate_handoff(task: Task, command: c.InitiateHandoff, context: c.CommandC
     if task.status in TERMINAL:
         raise Refused("bad_transition", f"Task {task.id} is {task.status}; it cannot be handed off.")
     if facts.team.target is None:
-        raise Refused("bad_value", "Name the agent that gets the task.")
+        raise Refused("bad_value", "Name the agent for the task.")
     r.require_claimable(task, facts.team.target, context)
     return (
         HandoffInitiated(

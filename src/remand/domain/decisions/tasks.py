@@ -29,7 +29,7 @@ def retract_answer(task: Task, command: c.RetractAnswer, context: c.CommandConte
             f"No answer about {task.label} can be retracted: none was given, or somebody has acted on it since.",
         )
     if found.by != context.actor.name:
-        raise Refused("not_yours", f"That answer is {found.by}'s; {context.actor.name} cannot take it back.")
+        raise Refused("not_yours", f"That answer is {found.by}'s; {context.actor.name} cannot retract it.")
     if found.changed:
         names = ", ".join(found.changed[:3])
         raise Refused("too_late", f"The answer also changed {names}, and cannot be retracted alone.")
@@ -45,7 +45,7 @@ def reopen_cancelled(task: Task, command: c.ReopenTask, context: c.CommandContex
     if found is None or task.links.children:
         raise Refused(
             "bad_transition",
-            f"Task {task.id} is cancelled and cannot be reopened: other tasks took its place.",
+            f"Task {task.id} is cancelled and cannot be reopened: other tasks replaced it.",
         )
     if found.by != actor.name and not actor.is_user:
         raise Refused(
@@ -62,7 +62,7 @@ def reopen_cancelled(task: Task, command: c.ReopenTask, context: c.CommandContex
 def _require_no_dependents(task: Task, facts: UndoFacts) -> None:
     if facts.dependents:
         names = ", ".join(facts.dependents[:3])
-        raise Refused("too_late", f"Task {task.id} has ended, and {names} went on because of that.")
+        raise Refused("too_late", f"Task {task.id} has ended, and {names} continued because of that.")
 
 
 def add_task(task: Task | None, command: c.AddTask, context: c.CommandContext) -> Events:

@@ -174,7 +174,7 @@ ARCHIVED_ID = 6
 
 
 class TaskArchived(TaskEvent, tag="task.archive", kw_only=True):
-    """The final state of a task, in place of its events."""
+    """The final state of a task, instead of its events."""
 
     archive: str
     state: str

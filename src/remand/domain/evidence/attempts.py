@@ -149,7 +149,7 @@ class _TokenSorter:
         self.names: list[str] = []
         self._before = ""
         self._is_called = False
-        """True as long as what is read may belong to a call: behind a program, and its words."""
+        """True while what is read may belong to a call: behind a program, and its words."""
         for token in tokens:
             lower = token.casefold()
             program = program_name(lower)

@@ -49,7 +49,7 @@ def counted_reviews(task: Task, pull: PullRequest) -> list[ForgeReview]:
 
 
 def standing_objections(pull: PullRequest) -> list[ForgeReview]:
-    """The last opinions of accounts that request changes of this very head, however late they came."""
+    """The last opinions of accounts that request changes of this head, however late they came."""
     last = {
         review.author.id: review
         for review in pull.reviews

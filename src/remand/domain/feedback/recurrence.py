@@ -259,7 +259,7 @@ class EarlierFindings:
 
 
 def _is_alike(shared: int, now: FindingGist, before: FindingGist) -> bool:
-    """Whether so many words in common say the same: much the same words about one file, or elsewhere the very same."""
+    """Whether so many words in common say the same: much the same words about one file, or elsewhere the same."""
     one, other = len(now.words), len(before.words)
     every = one + other - shared
     if now.path == before.path:

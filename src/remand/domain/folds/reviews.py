@@ -265,7 +265,7 @@ def _has_standing_review(one: ReviewRound, review_id: str) -> bool:
 
 
 def _return_to_review(task: Task, event: review_events.ReviewRetracted, found: ReviewRound) -> Task:
-    """Puts the work under review again, when nobody has gone on with the task since."""
+    """Puts the work under review again, when nobody has continued with the task since."""
     submission, escalation = task.submission, task.open_escalation
     same = (found.handoff_id, found.tree)
     is_last = submission is not None and (submission.handoff_id, submission.tree) == same
@@ -442,7 +442,7 @@ def _find_open_escalation(task: Task, escalation_id: str) -> Escalation | None:
 
 
 def _with_source(task: Task, source: str) -> tuple[str, ...]:
-    """The reviews that were taken in, with this one. A source without an id of its own may come again."""
+    """The reviews that were taken in, with this one. A source without its own id may come again."""
     return with_name(task.reviews.sources, source)[-MAX_SOURCES:] if ":" in source else task.reviews.sources
 
 

@@ -240,7 +240,7 @@ def apply_run_ended(task: Task, event: work_events.RunEnded) -> Task:
 
 
 def apply_task_returned(task: Task, event: work_events.TaskReturned) -> Task:
-    """Back to its queue; what was begun is gone on with before what is new."""
+    """Back to its queue; what was begun is continued with before what is new."""
     if event.has_work and task.queue == Status.INCOMING:
         task = replace(task, queue=Status.NEEDS_CONTINUATION)
     return advance_task(task, event, claim=None, waiting_for="")

@@ -222,7 +222,7 @@ class WorkBase(NamedTuple):
     def has_work(self, commit: str, *, is_on_own_branch: bool) -> bool:
         """True when a commit is not one that the base had at the claim, or the remote's base has now.
 
-        A local base may be worked on itself, unless the task has a branch of its own.
+        A local base may be worked on itself, unless the task has its own branch.
         """
         foreign = (self.at_claim, self.protected_tip, self.tip if is_on_own_branch else "")
         return not any(tip and self.merge_base(commit, tip) == commit for tip in foreign)

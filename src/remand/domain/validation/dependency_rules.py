@@ -152,7 +152,7 @@ def confirmed_features(reading: ParsedRejection, facts: ValidationFacts) -> Iter
 
 
 def _check_dependencies(reading: ParsedRejection, facts: ValidationFacts) -> Iterator[Issue]:
-    """Silent as long as one of the names may rightly be waited for."""
+    """Silent while one of the names may rightly be waited for."""
     found = [
         _check_dependency(name, facts.find_task(name) or facts.find_task(bare_name(name)), reading.agent)
         for name in reading.dependencies

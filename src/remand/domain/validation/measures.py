@@ -257,7 +257,7 @@ def alternative_clauses(view: MeasuredRejection) -> float:
 
 
 def alternative_share(view: MeasuredRejection) -> float:
-    """How much of the record is about how to go on, so that short records are not held short."""
+    """How much of the record is about how to continue, so that short records are not held short."""
     statement_length = sum(len(text.words) + len(text.figures) for text in view.statements)
     own = len(view.reading.alternative.words) + len(view.reading.alternative.figures)
     return min(own / max(statement_length, 20), 0.5) * 2

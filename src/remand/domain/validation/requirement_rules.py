@@ -216,7 +216,7 @@ _DENIED = re.compile(
 )
 MIN_PAIR = 2
 DEMAND_WORDS = 3
-"""How many telling words make a quotation a demand of its own."""
+"""How many telling words make a quotation its own demand."""
 OWN_SHARE = 0.5
 """How large a part of a quotation's words the task has, when it is the task's."""
 

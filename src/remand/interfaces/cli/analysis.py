@@ -1,4 +1,4 @@
-"""The commands `analyze`, `simulate` and `graph`, and what they find as tables for people."""
+"""The commands `analyze`, `simulate` and `graph`, with their results as tables."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def _runs(context: Context) -> Result:
     return Result(RawJson(msgspec.json.encode(found).decode()), runs_page(found, context.row_limit))
 
 
-NOTE = "Each decision is made again from the events recorded up to that time. What a different decision would have led to is not simulated."
+NOTE = "Each decision is repeated with the events recorded up to that time. The consequences of a different decision are not simulated."
 
 
 @command(
@@ -234,7 +234,7 @@ def rejections_page(
 
 
 def rejections_headline(analysis: rejection_analysis.Analysis) -> str:
-    """What matters most, in a sentence or two."""
+    """The most important figures, in a sentence or two."""
     since = f" since {analysis.since[:19].replace('T', ' ')}" if analysis.since else ""
     total = analysis.total_rejections
     if not total:
@@ -352,7 +352,7 @@ _KINDS = {"agent": "agents", "gate": "gates", "reviewer": "reviewers"}
 
 
 def runs_page(found: work_report.WorkReport, limit: int = 0) -> Show:
-    """Everything, in the order of a reader's questions; of long lists the latest, and the tasks that cost the most."""
+    """Everything, in the order of a reader's questions; only the latest rows of long lists, and the most expensive tasks."""
     rejections = [
         (
             entry.by if entry.kind == work_report.GATE else f"{entry.kind} {entry.by}",
@@ -416,7 +416,7 @@ def runs_page(found: work_report.WorkReport, limit: int = 0) -> Show:
 
 
 def runs_headline(found: work_report.WorkReport) -> str:
-    """What matters most, in a few sentences."""
+    """The most important figures, in a few sentences."""
     since = f" since {found.since[:19].replace('T', ' ')}" if found.since else ""
     if not found.tasks:
         return f"Nothing has happened{since}."

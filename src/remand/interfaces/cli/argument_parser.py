@@ -10,10 +10,10 @@ from remand.interfaces.cli.context import CommandSpec
 
 
 class CommandParser(ArgumentParser):
-    """An argument parser that raises instead of leaving the program."""
+    """An argument parser that raises instead of exiting the program."""
 
     def error(self, message: str) -> NoReturn:
-        """Says what is wrong with the call, and how it is called."""
+        """Raises with what is wrong with the call, and its usage."""
         raise UsageError(f"{message}\n{self.format_usage().strip()}")
 
 

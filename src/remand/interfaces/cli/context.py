@@ -1,4 +1,4 @@
-"""What a command works with: its arguments, who acts, and the ledger of the place."""
+"""What a command works with: its arguments, the actor, and the ledger."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class CommandSpec(NamedTuple):
 
 
 SPECS: dict[str, CommandSpec] = {}
-"""The commands of the modules that are loaded so far. `registry.COMMANDS` names the module of each."""
+"""The commands of the modules loaded so far. `registry.COMMANDS` names the module of each."""
 
 
 class Argument(NamedTuple):
@@ -65,18 +65,18 @@ class Argument(NamedTuple):
 
     @property
     def default(self) -> Any:
-        """Its value where none is given."""
+        """Its value if none is given."""
         is_flag = self.options.get("action") == "store_true"
         return self.options.get("default", False if is_flag else None)
 
     def takes_more(self, count: int) -> bool:
-        """True when an option with so many values takes another word."""
+        """True if an option with this many values takes another word."""
         if self.options.get("action") == "store_true":
             return False
         return self.options.get("nargs") == "+" or not count
 
     def store(self, values: dict[str, Any], words: list[str]) -> bool:
-        """Stores what was given for it; False when that is not as usual."""
+        """Stores the given values; False if they are unusual and need the full parser."""
         action, nargs = self.options.get("action", "store"), self.options.get("nargs")
         is_list = action == "extend" and nargs == "+"
         if action == "store_true" and not words:
@@ -97,7 +97,10 @@ class Argument(NamedTuple):
 
 
 def argument(*names: str, **options: Any) -> Argument:
-    """One argument of a command, in the words of `ArgumentParser.add_argument`. Without a help line it has the usual one."""
+    """One argument of a command, as for `ArgumentParser.add_argument`.
+
+    Without a help line it gets the usual one for its name.
+    """
     text = options.pop("help", "") or _USUAL_HELP.get(names[0], "")
     if "choices" in options and "metavar" in options:
         text = f"{text}: {', '.join(map(str, options['choices']))}"
@@ -119,14 +122,14 @@ _USUAL_HELP = {
     "--pr": "the number of the pull request",
     "--reason": "why, for the record",
     "--priority": "how urgent the task is",
-    "--category": "a word of your own to group tasks by",
+    "--category": "any word to group tasks by",
     "--depends-on": "tasks that have to be done first",
-    "--to": "the agent that gets it",
+    "--to": "the agent to receive it",
     "--title": "a new title",
     "--status": "only tasks of these statuses",
     "--drop-depends-on": "tasks that it no longer waits for",
 }
-"""What arguments of these names mean in every command that says nothing else."""
+"""The help lines of arguments that mean the same in most commands."""
 
 
 MAX_ROWS = 2**31 - 1
@@ -136,7 +139,7 @@ PAGE = (
     argument("--limit", type=int, default=50, metavar="N", help="show N rows (50)"),
     argument("--all", action="store_true", help="show every row"),
 )
-"""How much of a list people see. JSON is always complete."""
+"""How many rows of a list text output shows. JSON is always complete."""
 
 
 def command(
@@ -152,7 +155,7 @@ def command(
 
 
 class CallWarnings(NamedTuple):
-    """What is said after an answer: each a line, or nothing."""
+    """Warnings printed after an answer: each a line, or empty."""
 
     fault: str = ""
     key: str = ""
@@ -162,7 +165,7 @@ class CallWarnings(NamedTuple):
 
 
 class CallOrigin(NamedTuple):
-    """The process a call comes from."""
+    """The process from which a call comes."""
 
     folder: str
     environment: Mapping[str, str]
@@ -171,20 +174,23 @@ class CallOrigin(NamedTuple):
     is_terminal: bool = False
     width: int = 0
     opened: OpenLedger | None = None
-    """The ledger, where it is open already: in the coordinator."""
+    """The ledger, if it is already open, as in the coordinator."""
     given: str | None = None
-    """What came through an agent's socket or over HTTP in place of standard input. Then no file is read: a value is plain text."""
+    """The text that an agent's socket or an HTTP request sent as standard input.
+
+    No file is read then: a value is plain text.
+    """
 
     known_by: KnownBy = KnownBy.WORD
-    """How it is known who makes the call."""
+    """How the caller was identified."""
     branch: str | None = None
     """The branch that is checked out where the call comes from; None: that of the folder here."""
     warnings: CallWarnings | None = None
-    """What there is to warn of, where somebody else looks after it: in a server. None: the call does that itself."""
+    """The warnings, if a server collects them. None: the call looks them up itself."""
     is_own_process: bool = False
-    """True when the process was started for this call, by whoever makes it."""
+    """True if the process was started just for this call."""
     caller: Caller | None = None
-    """Whom the server takes the caller for; None elsewhere. Then nothing else says who acts, and with which roles."""
+    """The caller that the server identified; None elsewhere. If set, it alone determines the actor and its roles."""
 
     @classmethod
     def of_this_process(cls, environment: Mapping[str, str]) -> CallOrigin:
@@ -192,7 +198,7 @@ class CallOrigin(NamedTuple):
 
 
 class Context:
-    """One call, with everything it may use, each opened when it is first used."""
+    """One call, with everything it may use, each opened at first use."""
 
     def __init__(
         self,
@@ -222,24 +228,24 @@ class Context:
 
     @property
     def has_opened_ledger(self) -> bool:
-        """True when the call has had to do with the ledger."""
+        """True if the call has used the ledger."""
         return "gateway" in vars(self)
 
     @cached_property
     def opened_ledger(self) -> OpenLedger:
-        """The ledger itself, with all files read in."""
+        """The ledger itself, with all event files read."""
         opened = self.gateway.opened_ledger
         opened.ledger.refresh()
         return opened
 
     @property
     def is_confined(self) -> bool:
-        """True inside an agent's environment, and for a caller that has no more rights than that."""
+        """True inside an agent's environment, and for a caller with no more rights than that."""
         caller = self.origin.caller
         return is_agent_environment(self.origin.environment) or (caller is not None and caller.is_confined)
 
     def actor(self, *, option: str = "") -> str:
-        """Who acts: the command's own option, `--as`, the environment, or the user."""
+        """The actor: from the command's own option, `--as`, the environment, or the user."""
         named = (option and getattr(self.arguments, option, "")) or self.call.actor
         if self.origin.caller is None:
             return actor_name(named, self.origin.environment)
@@ -248,16 +254,16 @@ class Context:
         return self.origin.caller.acting_name(named or own)
 
     def limit(self, actor: Actor) -> Actor:
-        """Somebody in whose name the caller acts, with no more roles than the caller's token lets it use."""
+        """An actor in whose name the caller acts, without roles that the caller's token does not grant."""
         roles = self.origin.caller.roles_as(actor.name) if self.origin.caller else None
         return actor if roles is None else actor.limit(roles)
 
     def known_by(self, actor: str) -> KnownBy:
-        """How it is known that the actor is who it is said to be."""
+        """How the actor was identified."""
         return self.origin.caller.known_by(actor) if self.origin.caller else self.origin.known_by
 
     def user(self) -> Actor:
-        """Who acts, in a command that only the user may give."""
+        """The actor of a command that only the user may give."""
         team = self.opened_ledger.settings.rules().team
         actor = self.limit(team.actor(self.actor(), confined=self.is_confined))
         require_user(actor)
@@ -271,7 +277,10 @@ class Context:
         return name
 
     def ask(self, command: c.Command, actor: str, *, step: int = 0) -> Acceptance:
-        """Sends a command to the ledger; a refusal is raised. A call that sends several numbers them by `step`."""
+        """Sends a command to the ledger; a refusal is raised.
+
+        A call that sends several commands numbers them with `step`.
+        """
         request = self._request(command, actor)
         if step and request.key:
             request = replace(request, key=f"{request.key}.{step}")
@@ -295,12 +304,12 @@ class Context:
 
     @cached_property
     def gates(self) -> Gates:
-        """The gates of the ledger, loaded when they are first used."""
+        """The gates of the ledger, loaded at first use."""
         return gates_of_ledger.make_gates(self.opened_ledger)
 
     @contextmanager
     def gate_progress(self) -> Iterator[None]:
-        """Shows on standard error which gate takes its time; not to programs, which read the answer."""
+        """Shows on standard error which gate is running; not with `--json`."""
         if self.call.is_json and not self.origin.stderr.isatty():
             yield
             return
@@ -311,7 +320,7 @@ class Context:
             self.progress.clear()
 
     def start_facts(self) -> StartFacts:
-        """What decides whether a command of whoever calls may start a coordinator."""
+        """The facts that decide whether this call may start a coordinator."""
         named = getattr(self.arguments, "agent", "") or self.actor()
         return background_start.collect_facts(
             inherited_environment(),
@@ -321,7 +330,7 @@ class Context:
         )
 
     def start_coordinator_if_missing(self) -> None:
-        """Starts a coordinator behind a call that had to open the ledger itself."""
+        """Starts a coordinator after a call that had to open the ledger itself."""
         opened = self.gateway.already_open_ledger if self.has_opened_ledger else None
         if opened is not None and socket_folder():
             with suppress(RemandError, Refused):
@@ -346,23 +355,23 @@ class Context:
 
     @property
     def branch(self) -> str:
-        """The branch that is checked out where the call comes from; empty when there is none."""
+        """The branch that is checked out where the call comes from; empty if there is none."""
         return current_branch(self.place.git_dir) if self.origin.branch is None else self.origin.branch
 
     def commit(self, name: str) -> str:
-        """The full id of a commit as it is called here; what git does not know is passed on to be refused."""
+        """The full id of a commit by any name; a name that git does not know is passed on, to be refused."""
         found = self.gateway.repository.commit(name)
         return found.sha if found else name
 
     def write_line(self, text: str) -> None:
-        """Tells people at once what goes on; a program gets one document at the end."""
+        """Prints progress for people at once; a program gets one document at the end."""
         if not self.call.is_json:
             self.progress.clear()
             self.origin.stdout.write(f"{clean(text)}\n")
             self.origin.stdout.flush()
 
     def text(self, value: str | None) -> str:
-        """A value, or what it points to: `@file` a file, `-` standard input."""
+        """A value, or what it refers to: `@file` a file, `-` standard input."""
         if value is None:
             return ""
         if self.origin.given is not None:
@@ -372,14 +381,14 @@ class Context:
         return value
 
     def require_own_machine(self, option: str) -> None:
-        """Refuses an option that has a file written, or goes on for good, to who calls from elsewhere."""
+        """Refuses, for calls from another machine, an option that writes a file or runs without end."""
         if self.origin.given is not None:
             raise UsageError(
                 f"`remand {self.call.command}` takes no {option} here: it is meaningful only on the caller's own machine."
             )
 
     def since(self) -> Instant:
-        """The time that `--since` names, in UTC; empty when it is not given. Without a zone it is local time."""
+        """The time that `--since` names, in UTC; empty if it is not given. Without a zone it is local time."""
         text = self.arguments.since
         found = parse_local_instant(text) if text else ""
         if found is None:
@@ -390,7 +399,7 @@ class Context:
         return found
 
     def file(self, name: str) -> str:
-        """What a file holds; `-` is standard input."""
+        """The content of a file; `-` is standard input."""
         given = self.origin.given
         if given is not None and name != "-":
             raise UsageError("The agent socket does not read files. Give the text itself.")
@@ -408,17 +417,17 @@ class Context:
 
 
 def _require_length(text: str, where: str) -> str:
-    """A text that is not too long; nothing is cut off silently."""
+    """The text, if it is not too long; nothing is silently cut."""
     if len(text) > MAX_VALUE:
         raise UsageError(f"{where} has more than {MAX_VALUE} characters. Shorten it.")
     return text
 
 
 def parse_usual(arguments: tuple[Argument, ...], words: list[str]) -> SimpleNamespace | None:
-    """The values of a command's arguments, as `CommandParser` finds them; None where that has to look.
+    """The values of a command's arguments, as `CommandParser` finds them; None if they need the full parser.
 
-    Loading and building that parser takes a twentieth of a short command. Left to it is every call that is wrong or unusual:
-    `--`, values that begin with a dash, and positional words on both sides of an option.
+    Loading and building that parser takes a twentieth of a short command. It handles every call that is wrong or
+    unusual: `--`, values that begin with a dash, and positional words on both sides of an option.
     """
     options = {name: one for one in arguments if one.names[0].startswith("-") for name in one.names}
     values = {one.dest: one.default for one in arguments}
@@ -475,7 +484,7 @@ def require_json_object(value: str) -> str:
 
 
 def require_no_password(address: str, option: str) -> None:
-    """Refuses a password in an option: every process of the machine can read it there."""
+    """Refuses a password in an option, because every process on the machine can read it there."""
     from urllib.parse import parse_qsl, urlsplit
 
     try:

@@ -51,12 +51,12 @@ _KINDS = {
     "done": ("✓", "DONE", "green"),
     "cancelled": ("–", "CANCELLED", "green"),
 }
-"""How each kind of line is marked."""
+"""The mark of each kind of line."""
 
 
 @command(
     "demo",
-    argument("--keep", metavar="DIR", help="play it in this folder, and keep the folder"),
+    argument("--keep", metavar="DIR", help="run it in this folder, and keep the folder"),
     argument(
         "--serve", action="store_true", help="open the dashboard afterwards, with one question to answer"
     ),
@@ -86,7 +86,7 @@ def _demo(context: Context) -> Result:
 
 @contextmanager
 def _environment(folder: str, voice: DemoPrinter) -> Iterator[DemoEnvironment]:
-    """Where the story is played. Whoever ends this process ends everything that it has started."""
+    """The environment of the demo. Ending this process ends everything that it started."""
     stage = DemoEnvironment(folder, voice.say)
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
@@ -111,7 +111,7 @@ def _serve_dashboard(context: Context, stage: DemoEnvironment, result: Result) -
 
 
 def _announce(context: Context, summary: dict[str, Any], dashboard: DemoDashboard) -> None:
-    """Says where the dashboard is; on a terminal it opens there."""
+    """Prints the dashboard's address; on a terminal it opens the browser."""
     if context.call.is_json:
         document = summary | {"url": dashboard.url, "login_url": dashboard.login_url}
         context.origin.stdout.write(f"{as_json(document)}\n")
@@ -133,7 +133,7 @@ def _console(context: Context) -> Console:
 
 
 def _make_printer(context: Context) -> DemoPrinter:
-    """How things are said: not at all when a program listens."""
+    """The printer of lines; silent with `--json`."""
     if context.call.is_json:
         return DemoPrinter(*[lambda _: None] * 3)
     here, out = context.origin, _console(context)
@@ -166,8 +166,8 @@ def _make_printer(context: Context) -> DemoPrinter:
 def _render_summary(data: dict[str, Any], keep: str | None) -> Callable[[Console], None]:
     found = msgspec.convert(data, WorkReport)
     looks = [
-        "remand demo --serve         play it again and look at it in the browser",
-        "remand demo --keep DIR      play it again and keep the repository",
+        "remand demo --serve         run it again and view it in the browser",
+        "remand demo --keep DIR      run it again and keep the repository",
     ]
     if keep:
         looks = [

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 class Check(NamedTuple):
-    """How something is, and what to do when it is not well."""
+    """The result of one check, and what to do if it failed."""
 
     name: str
     ok: bool
@@ -45,7 +45,7 @@ UNCONFINED = "nothing: agents run as this user, without a sandbox"
 
 
 def command_checks(members: Iterable[Member]) -> Iterator[Check]:
-    """Whether the programs are there that members are started with."""
+    """Whether the programs of members' commands exist."""
     named = [member for member in members if member.command]
     lost = [member for member in named if shutil.which(member.command[0]) is None]
     programs = ", ".join(f"{member.command[0]} ({member.name})" for member in lost)
@@ -59,7 +59,7 @@ def command_checks(members: Iterable[Member]) -> Iterator[Check]:
 
 
 def agent_checks(tested: SandboxReport, *, is_off: bool = False, is_verbose: bool = True) -> Iterator[Check]:
-    """What holds agents, and how it fared; on request with the name of each attack."""
+    """The sandbox of agents and its self-test; on request with the name of each attack."""
     if is_off:
         yield Check(
             "agents", True, f"agents are confined by: {UNCONFINED}", "`run.sandbox` in remand.toml is off."
@@ -125,7 +125,7 @@ def gate_checks(context: Context) -> Iterator[Check]:
 
 
 def _gates(context: Context, policy: GatePolicy) -> Iterator[Check]:
-    """Whether each gate could be run on the base: prepare step, program, and the module behind `python -m`."""
+    """Whether each gate could run on the base: prepare step, program, and the module after `python -m`."""
     with context.gate_progress():
         tip, is_trusted = context.opened_ledger.settings.tip(), context.arguments.credentials
         ready = context.gates.readiness(policy, tip, may_have_secrets=is_trusted)
@@ -141,7 +141,7 @@ def _gates(context: Context, policy: GatePolicy) -> Iterator[Check]:
 
 
 def _bases(context: Context) -> Iterator[Check]:
-    """Whether the base has every commit that work was compared with: a ref in this clone can be moved by anyone here."""
+    """Whether the base has every commit with which work was compared: anyone here can move a ref in this clone."""
     with context.opened_ledger.store.read() as view:
         measured = [task for task in view.tasks.every() if task.submission is not None and task.gates.base]
     tip = context.opened_ledger.settings.tip()
@@ -201,7 +201,7 @@ TRUST_INSTRUCTIONS = (
     argument(
         "--credentials",
         action="store_true",
-        help="hand your passwords for package registries to prepare steps that are not on the base branch, too",
+        help="also pass your passwords for package registries to prepare steps that are not on the base branch",
     ),
 )
 def _doctor(context: Context) -> Result:
@@ -288,7 +288,7 @@ def _checks(context: Context) -> Iterator[Check]:
 
 
 def _workers(context: Context) -> Iterator[Check]:
-    """Whether a worker is there for every gate run that waits, where workers run the gates."""
+    """Whether there is a worker for every waiting gate run, if workers run the gates."""
     waiting = context.gates.unclaimed_runs()
     if waiting is None:
         return
@@ -300,7 +300,7 @@ def _workers(context: Context) -> Iterator[Check]:
         not waiting,
         f"{format_count(len(waiting), 'gate run')} waiting for a worker with the labels: {named}"
         if waiting
-        else "no gate run waits for a worker that is not there",
+        else "every waiting gate run has a worker",
         fix if waiting else "",
     )
 
@@ -325,14 +325,14 @@ def _configuration(context: Context) -> Check:
 
 
 def size_check(size: int) -> Check:
-    """Whether the event files are so large that they are to be archived."""
+    """Whether the event files are so large that the user should archive them."""
     return Check(
         "log size",
         True,
-        f"event files take {size / (1 << 20):.1f} MB; from {ARCHIVE_FROM >> 20} MB on they are to be archived",
+        f"event files take {size / (1 << 20):.1f} MB; archive them from {ARCHIVE_FROM >> 20} MB on",
         ""
         if size < ARCHIVE_FROM
-        else "`remand log archive --before DATE` takes out what ended before that day; once you have run it, `remand log publish` on the base does so by itself.",
+        else "`remand log archive --before DATE` archives tasks that ended before that day; after the first time, `remand log publish` on the base does so automatically.",
     )
 
 
@@ -381,7 +381,7 @@ def _keys(context: Context, unconfirmed: Sequence[UnconfirmedEvent]) -> Check:
 
 
 def _names(context: Context) -> Check:
-    """Names of the team that look alike, and locked-out names that the team has lost."""
+    """Names of the team that look alike, and locked-out names that are no longer on the team."""
     team = context.opened_ledger.settings.rules().team
     alike = [f"{one} looks like {other}" for one, other in team.look_alikes()]
     with context.opened_ledger.store.read() as view:

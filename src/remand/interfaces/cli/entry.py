@@ -1,4 +1,7 @@
-"""The program's start: sends the call to a coordinator if one runs, else runs it here. Imports nothing heavy before that."""
+"""The program's start: sends the call to a coordinator if one is running, or runs it here.
+
+Imports nothing heavy before that.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,7 @@ from remand.wiring import startup
 
 
 def main() -> None:
-    """Runs one call of the command line and leaves with its exit code."""
+    """Runs one call of the command line and exits with its exit code."""
     _ensure_streams()
     try:
         code = run(sys.argv[1:])
@@ -34,7 +37,7 @@ def main() -> None:
 
 
 def _ensure_streams() -> None:
-    """Opens closed streams on the null device; characters that the terminal lacks are escaped."""
+    """Opens closed streams on the null device; characters that the terminal cannot show are escaped."""
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115 - open as long as the process
@@ -88,7 +91,7 @@ def load_command_line() -> None:
 
 
 def _list_tasks(place: startup.LedgerLocation, arguments: list[str]) -> bool:
-    """Prints the tasks as the tables have them; False when that takes more than a look at them."""
+    """Prints the tasks from the tables; False if that takes more than reading them."""
     listed = startup.views.read_task_list(place.database, place.event_folders, arguments)
     if listed is None:
         return False
@@ -100,7 +103,7 @@ def _list_tasks(place: startup.LedgerLocation, arguments: list[str]) -> bool:
 
 
 def _forward_to_coordinator(call: CommandCall, arguments: list[str]) -> int | None:
-    """The exit code of a call that a coordinator ran; None when it has to run here."""
+    """The exit code of a call that a coordinator ran; None if it has to run here."""
     entry = COMMANDS.get(call.command)
     if (
         entry is None
@@ -125,7 +128,7 @@ def _forward_to_coordinator(call: CommandCall, arguments: list[str]) -> int | No
 
 
 def _forwarded_settings() -> list[str]:
-    """What a call depends on besides its arguments."""
+    """Everything besides its arguments on which a call depends."""
     try:
         width = str(os.get_terminal_size().columns)
     except OSError:

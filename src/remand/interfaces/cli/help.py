@@ -1,4 +1,4 @@
-"""Commands for whoever does not know the commands: what a refusal means, who acts from here, plain English, and shell completion."""
+"""Commands for newcomers: the meaning of a refusal, the current actor, plain English, and shell completion."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from remand.interfaces.cli.registry import COMMANDS as ALL
 @command(
     "explain",
     argument(
-        "code", nargs="?", default="", help="a refusal code or an issue of a rejection; all without one"
+        "code", nargs="?", default="", help="a refusal code or an issue of a rejection; without one, all"
     ),
 )
 def _explain(context: Context) -> Result:
@@ -170,7 +170,7 @@ def _run_text(context: Context) -> Result:
 
 
 def _text(context: Context) -> str:
-    """The words; one that stands alone may name a file or standard input."""
+    """The words; a single one may name a file or standard input."""
     words: list[str] = context.arguments.text
     is_alone = len(words) == 1 and len(words[0].split()) == 1
     return context.text(words[0]) if is_alone else " ".join(words)

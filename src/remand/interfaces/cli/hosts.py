@@ -1,4 +1,4 @@
-"""Commands that agent hosts call (hook, mcp), the user's pause of their sessions, and `remand solo` for those without a task."""
+"""Commands that agent hosts call (hook, mcp), the user's pause, and `remand solo` for sessions without a task."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ MIN_TOKEN_LENGTH = 16
 
 
 def _write_token(token: str, port: int) -> str:
-    """Writes the token of a server to a file for clients of the same user, and returns its path."""
+    """Writes a server's token to a file for clients of the same user, and returns its path."""
     folder = socket_folder()
     if not folder:
         raise EnvironmentFault(
@@ -54,7 +54,7 @@ def _write_token(token: str, port: int) -> str:
 TOKEN = "REMAND_MCP_TOKEN"  # noqa: S105 - the name of a variable
 
 PLACEHOLDER_PREFIX = "$"
-"""How a value begins that a host should have filled in, and passed on as it was written."""
+"""The prefix of a placeholder that a host should have replaced, but passed on."""
 
 
 @command(
@@ -79,7 +79,10 @@ def _serve(context: Context) -> Result:
 
 
 def _actor(context: Context, environment: dict[str, str]) -> str:
-    """Whom the server speaks for. In an agent's sandbox its socket settles that; a host may pass on a placeholder that it should have filled in."""
+    """The member for whom the server acts.
+
+    In an agent's sandbox its socket determines that; a host may pass on a placeholder that it should have replaced.
+    """
     own = environment.get("REMAND_ACTOR", "")
     named = context.call.actor or ("" if own.startswith(PLACEHOLDER_PREFIX) else own)
     return named or ("" if find_agent_socket(environment) else NAMELESS_AGENT)
@@ -142,7 +145,7 @@ def _relay(context: Context) -> Result:
 
 
 def _own_words(caller: Caller, words: SessionCall) -> SessionCall:
-    """A call from another machine: its token says in whose names it may be, and no gate is waited for."""
+    """A call from another machine: its token limits the names it may use, and it does not wait for gates."""
     if words.worktree.head:
         require_commit_id(words.worktree.head)
     agent = words.agent if caller.role is TokenRole.USER else caller.acting_name(words.agent)
@@ -157,7 +160,10 @@ def _own_words(caller: Caller, words: SessionCall) -> SessionCall:
 
 
 def _claimed_task(context: Context, words: SessionCall) -> Result:
-    """The task of a session on another machine: the one that it is called by, or whose branch it is on, or that it just claimed."""
+    """The task of a session on another machine:
+
+    the one that it names, whose branch it is on, or that it just claimed.
+    """
     opened, place = context.opened_ledger, context.place
     if words.task_id or words.branch:
         named = SessionTask(words.task_id, words.agent, words.branch)
@@ -209,7 +215,7 @@ def _resume(context: Context) -> Result:
 
 
 def parse_duration(text: str) -> float:
-    """The seconds that an option `--for` means."""
+    """The seconds of an option `--for`."""
     number, unit = text[:-1], text[-1:]
     if unit not in _UNITS or not number.isdecimal() or not 0 < int(number) * _UNITS[unit] <= 7 * DAY:
         raise UsageError(
@@ -251,7 +257,7 @@ def _off(context: Context) -> Result:
     ends = f" until {when[:19]}Z" if when else ""
     return Result(
         {"sessions": "off", "until": when},
-        f"Sessions without a task are left alone{ends}. `remand solo on` measures them again.",
+        f"Sessions without a task are not measured{ends}. `remand solo on` measures them again.",
     )
 
 
@@ -265,7 +271,7 @@ def _status(context: Context) -> Result:
     text = (
         f"Sessions are measured when they stop. Gates: {', '.join(gates) or 'none'}."
         if word == notes.ON
-        else f"Sessions without a task are left alone{f' until {when[:19]}Z' if when else ''}. `remand solo on` measures them."
+        else f"Sessions without a task are not measured{f' until {when[:19]}Z' if when else ''}. `remand solo on` measures them."
     )
     data = {"sessions": word, "until": when, "gates": gates, "last": rows[-SHOWN:]}
 
@@ -277,7 +283,7 @@ def _status(context: Context) -> Result:
 
 
 def require_user(context: Context, what: str) -> None:
-    """Refuses a command that is the user's where an agent's shell calls it."""
+    """Refuses a command of the user in an agent's shell."""
     environment = config.inherited_environment()
     is_agent = context.is_confined or any(environment.get(name) for name in AGENT_VARIABLES)
     require_outside_agent(what, is_confined=is_agent)

@@ -84,7 +84,7 @@ def _keys(context: Context) -> Result:
 
 
 def _row(found: msgspec.Struct) -> dict[str, Any]:
-    """A record as JSON has it; what is not known is null."""
+    """A record as JSON; unknown values are null."""
     row = msgspec.structs.asdict(found)
     return row | {name: row[name] or None for name in ("task_id", "signer", "session") if name in row}
 
@@ -145,7 +145,7 @@ def _trust(context: Context) -> Result:
 
 
 def _parse_key_request(context: Context, text: str) -> PublicKey:
-    """The key that another machine asks to have trusted in this project."""
+    """The key from another machine's request for trust in this project."""
     request = parse_key_request(text)
     if request is None:
         raise UsageError("That text is damaged. Copy the whole line that `remand keys request` prints.")
@@ -231,7 +231,7 @@ def _change_data(change: keys.TrustChange) -> dict[str, Any]:
 
 
 def _change_rows(change: keys.TrustChange) -> list[str]:
-    """What would change, for people."""
+    """The changes as text rows."""
     rows = []
     for verb, counts in (("lose", change.lost), ("gain", change.gained)):
         total = sum(row.count for row in counts)
@@ -297,7 +297,7 @@ def _require_written(data: dict[str, Any]) -> None:
 
 
 def _find_key(context: Context, text: str) -> PublicKey:
-    """The key that is meant: written out, or by the id of one that is known here."""
+    """The key that the text means: a full key, or the id of a known one."""
     if text.startswith(KEY_PREFIX):
         key = parse_public_key(text)
         if key is None:

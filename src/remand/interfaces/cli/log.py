@@ -125,7 +125,7 @@ def _tail(context: Context) -> Result:
 
 
 def _follow(context: Context, events: list[ListedEvent]) -> None:
-    """Prints events as they come, one a line, until interrupted."""
+    """Prints events as they arrive, one on each line, until interrupted."""
     seen: set[str] = set()
     write = context.origin.stdout.write
     while True:
@@ -329,7 +329,7 @@ def _move(context: Context) -> Result:
 
 
 def _open_move_target(opened: OpenLedger, to: str) -> OpenLedger:
-    """Opens the ledger that a log is to be moved into. A ledger file remembers the database that the log comes from."""
+    """Opens the ledger that a log moves into. A ledger file remembers the database from which the log comes."""
     if to != "sqlite" and not to.startswith(("postgresql://", "postgres://")):
         raise UsageError(f"--to is sqlite or postgresql://…, not {to[:40]!r}.")
     target = open_at(opened.place, store_url=to.removeprefix("sqlite"))
@@ -368,17 +368,15 @@ def _publish(context: Context) -> Result:
     argument(
         "--before", metavar="DATE", default="", help="archive tasks that had ended before this day (UTC)"
     ),
-    argument("--fetch", action="store_true", help="read archived lines in again that an event waits for"),
+    argument("--fetch", action="store_true", help="read back archived lines that an event waits for"),
     argument(
-        "--to", metavar="DIR", default="", help="where the archive is, instead of branch remand/archive"
+        "--to", metavar="DIR", default="", help="the archive's folder, instead of branch remand/archive"
     ),
 )
 def _archive(context: Context) -> Result:
     options, opened = context.arguments, context.opened_ledger
     if bool(options.before) == options.fetch:
-        raise UsageError(
-            "Say what to do: `--before 2026-01-01` archives, `--fetch` reads archived lines in again."
-        )
+        raise UsageError("Give `--before 2026-01-01` to archive, or `--fetch` to read archived lines back.")
     folder = os.path.join(context.origin.folder, options.to) if options.to else ""
     store = context.gateway.archive_store(folder)
     if options.fetch:

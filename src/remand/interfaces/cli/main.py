@@ -40,11 +40,11 @@ if TYPE_CHECKING:
 REFUSED, USAGE, ENVIRONMENT = 1, 2, 3
 LOCK_TIMEOUT_SECONDS = 60
 _WITHOUT_WARNINGS = ("serve", "hook", "hook relay", "completion")
-"""Commands after which nobody reads warnings: an agent reads the output, or a shell that starts, or nobody."""
+"""Commands after which nobody reads warnings: agents or starting shells read the output, or nobody does."""
 _UNATTENDED = (*_WITHOUT_WARNINGS, "top", "mcp", "run", "demo")
-"""Commands that show themselves what goes on."""
+"""Commands that show their progress themselves."""
 _WITH_WHOLE_IDS = ("task prompt", "review diff", "gate report", "graph export", "log tail", "completion")
-"""Commands whose output is a document, or for other programs. Elsewhere people on a terminal read short ids."""
+"""Commands whose output is a document or for programs. All others print short ids on a terminal."""
 _SLOW = frozenset(
     (
         *(
@@ -60,7 +60,7 @@ _SLOW = frozenset(
         *(name for name in COMMANDS if name.startswith(("log ", "analyze "))),
     )
 )
-"""Commands that may take long and that people run: a pipe shows now and then that they go on."""
+"""Slow commands that people run: in a pipe they print a progress line now and then."""
 
 
 def run(arguments: list[str], origin: CallOrigin) -> int:
@@ -79,7 +79,7 @@ def run(arguments: list[str], origin: CallOrigin) -> int:
 
 
 class _Warnings:
-    """What is printed after an answer, and the call that it follows, once that was carried out or refused."""
+    """The warnings printed after an answer, and the call they follow, once it was carried out or refused."""
 
     context: Context | None = None
     fault = key = held = damage = reminder = ""
@@ -112,9 +112,9 @@ def _run(call: CommandCall, origin: CallOrigin, warnings: _Warnings) -> int:
 
 
 def answer(call: CommandCall, values: SimpleNamespace, origin: CallOrigin) -> tuple[int, Any]:
-    """Runs a call whose arguments were given by name; returns its exit code and what it prints with `--json`.
+    """Runs a call whose arguments were given by name; returns its exit code and its `--json` output.
 
-    Raises `LedgerReplaced` alone: whoever holds the ledger open opens it again.
+    Raises only `LedgerReplaced`: whoever holds the ledger open opens it again.
     """
     warnings = _Warnings()
     try:
@@ -128,7 +128,7 @@ def answer(call: CommandCall, values: SimpleNamespace, origin: CallOrigin) -> tu
 
 
 def _marked_data(result: Result, warnings: _Warnings) -> Any:
-    """What a program reads, with the warning of a damaged log where there is room for it."""
+    """The JSON data, with the warning about a damaged log if it is an object."""
     is_marked = bool(warnings.data) and type(result.data) is dict
     return result.data | warnings.data if is_marked else result.data
 
@@ -151,7 +151,7 @@ def report_failure(
 def _describe_failure(
     error: Refused | BadLine | RemandError | OSError, more: Mapping[str, str]
 ) -> tuple[int, dict[str, str], str]:
-    """The exit code of a call that was not carried out, and why: for programs, and for people."""
+    """The exit code of a call that was not carried out, and the reason: for programs, and for people."""
     if isinstance(error, Refused):
         code = ENVIRONMENT if error.code in refusals.ENVIRONMENT else REFUSED
         remedy = MEANINGS.get(error.code, ("", ""))[1]
@@ -200,7 +200,7 @@ def _carry_out(
     warnings: _Warnings,
     progress: ProgressLines,
 ) -> Result:
-    """Runs a command with the values of its arguments, and what follows every call."""
+    """Runs a command with the values of its arguments, and the steps after every call."""
     context = warnings.context = Context(call, arguments, origin, progress)
     try:
         result = command_spec(call.command).run(context)
@@ -219,7 +219,7 @@ def _carry_out(
 
 
 class _ShortNames:
-    """How people may call tasks of the ledger that a call is about; each is looked up once."""
+    """Short names for the ledger's tasks in a call; each is looked up once."""
 
     def __init__(self, call: CommandCall, origin: CallOrigin) -> None:
         self._folder, self._opened = os.path.join(origin.folder, call.folder), origin.opened
@@ -236,7 +236,7 @@ class _ShortNames:
 
 
 def _finish(context: Context, warnings: _Warnings) -> None:
-    """Keeps the files in step with the ledger, warns of a damaged log, and reminds the user of open questions."""
+    """Updates the files beside the ledger, warns about a damaged log, and reminds the user of open questions."""
     opened, known = context.origin.opened, context.origin.warnings
     if known is None and context.has_opened_ledger:
         known = finish_call(context.place, context.gateway.already_open_ledger)
@@ -250,7 +250,7 @@ def _finish(context: Context, warnings: _Warnings) -> None:
 
 
 def finish_call(place: LedgerLocation, opened: OpenLedger | None) -> CallWarnings:
-    """Does what follows a call, or many calls of a server; returns what there is to warn of."""
+    """The steps after a call, or after many calls of a server; returns the warnings."""
     found, fault = after_call(place, opened).run()
     return CallWarnings(
         fault=f"remand: {clean(fault)}\n" if fault else "",
@@ -268,7 +268,7 @@ def command_parser(name: str) -> tuple[CommandSpec, argument_parser.CommandParse
 
 
 def command_spec(name: str) -> CommandSpec:
-    """The declaration of a command, whose module is loaded now."""
+    """The declaration of a command; loads its module."""
     import_module(COMMANDS[name].module_name)
     return SPECS[name]
 
@@ -286,7 +286,7 @@ def unknown_command_message(words: str) -> str:
 
 
 def help_text(group: str) -> str:
-    """The short help; with the first word of some commands, theirs; with `all`, a line for every command."""
+    """The short help; with the first word of a group, that of the group; with `all`, a line for every command."""
     listed = {"": COMMON_COMMANDS, "all": tuple(COMMANDS)}.get(group) or tuple(
         name for name in COMMANDS if name.split(" ")[0] == group
     )
@@ -300,7 +300,7 @@ def help_text(group: str) -> str:
         return "\n".join([*rows, "", "`--help` after a command shows its options."])
     return "\n".join(
         [
-            "Remand: how a team of AI coding agents says no, and how no is respected.",
+            'Remand: makes "no" count in a team of AI coding agents.',
             "",
             "Common commands:",
             *rows,
@@ -315,7 +315,7 @@ def help_text(group: str) -> str:
 
 
 def _command_words() -> list[str]:
-    """The commands by their first word, those of one word together."""
+    """The commands grouped by their first word."""
     words: dict[str, list[str]] = {}
     for name in COMMANDS:
         first, _, rest = name.partition(" ")
@@ -327,7 +327,7 @@ def _command_words() -> list[str]:
 
 @contextmanager
 def _show_progress(call: CommandCall, origin: CallOrigin) -> Iterator[ProgressLines]:
-    """Shows what takes its time, and ends a short call that waits too long for a lock; a coordinator has its own time limit."""
+    """Shows the progress of slow steps, and ends a short call that waits too long for a lock; a coordinator has its own time limit."""
     entry, progress = COMMANDS.get(call.command), ProgressLines(origin.stderr)
     if entry is None or call.command in _UNATTENDED or origin.opened is not None:
         yield progress

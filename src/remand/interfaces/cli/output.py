@@ -1,4 +1,4 @@
-"""What is printed: JSON for programs, tables and colour for people, with control characters removed."""
+"""Printed output: JSON for programs, tables and colour for people, with control characters removed."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _IDS = re.compile(r"(?:\b(?:[A-Z]-\d{8}-\d{6}-[0-9a-f]{8}|(?:[A-Za-z]+-)?[0-9a-f
 
 
 class Result(NamedTuple):
-    """What a command leads to: data for programs, and how to show it to people."""
+    """The result of a command: data for programs, and how to print it for people."""
 
     data: Any
     show: Callable[[Console], None] | str
@@ -38,19 +38,19 @@ class Result(NamedTuple):
 
 
 def refused_result(refusal: Refused, data: dict[str, Any], show: Callable[[Console], None] | str) -> Result:
-    """The result of a command that was refused and has more to say than the refusal."""
+    """The result of a refused command that has more data than the refusal."""
     return Result({"refused": refusal.code, "message": refusal.message, **data}, show, 1)
 
 
 def as_json(data: Any) -> str:
-    """One JSON document in plain ASCII; text that is JSON already is passed on."""
+    """One JSON document in plain ASCII; text that is already JSON is passed on."""
     if isinstance(data, RawJson):
         return data if data.isascii() else json.dumps(json.loads(data))
     return json.dumps(data)
 
 
 class ProgressLines:
-    """Tells people what a call is at once it takes long: a line that changes on a terminal, elsewhere a line now and then."""
+    """Shows the progress of a slow call: one changing line on a terminal, otherwise a line now and then."""
 
     def __init__(self, stream: Any) -> None:
         self._stream = stream
@@ -66,7 +66,7 @@ class ProgressLines:
         self._watch: threading.Thread | None = None
 
     def __call__(self, name: str, step: str, seconds: float | None = None) -> None:
-        """A step of a gate, or of something else, has begun, or has ended after so many seconds."""
+        """A gate or another step has started, or has ended after this many seconds."""
         with self._lock:
             if seconds is None:
                 self._active[name, step] = time.monotonic()
@@ -77,13 +77,16 @@ class ProgressLines:
                 self._write(f"  {name}: {_STEPS.get(step, step)[1]} in {seconds:.0f} s")
 
     def watch(self, text: str) -> None:
-        """Has it shown that a call goes on, and for how long, although it says nothing itself."""
+        """Shows that a call is running, and for how long, if it reports nothing itself."""
         with self._lock:
             self._text = text
             self._start_watch()
 
     def show(self, text: str) -> None:
-        """How far the call has come. It is shown at once, unless something was just now or the call began just now."""
+        """Reports the progress of the call.
+
+        It is printed at once unless something was just printed or the call has just started.
+        """
         with self._lock:
             self._text, now = text, time.monotonic()
             if now >= self._due:
@@ -91,7 +94,7 @@ class ProgressLines:
                 self._write("")
 
     def clear(self) -> None:
-        """Leaves nothing on the terminal's line, until there is more to show."""
+        """Clears the terminal's line until there is more to show."""
         with self._lock:
             self._active.clear()
             self._text = ""
@@ -144,7 +147,7 @@ class RawJson(str):
 
 
 class ListPage(NamedTuple):
-    """A part of a list that was cut where it was read, and where the next part begins; empty after the last one."""
+    """A part of a list that was cut when it was read, and where the next part begins; empty after the last one."""
 
     rows: Any
     after: str
@@ -152,22 +155,22 @@ class ListPage(NamedTuple):
 
 _TASK_ID = re.compile(r"\bT-\d{8}-\d{6}-[0-9a-f]{8}\b")
 ShortNames = Callable[[Sequence[str]], dict[str, tuple[str, str]]]
-"""The alias, if any, and the end of each of some task ids."""
+"""The alias, if any, and the end of the id, for each of some task ids."""
 short_names: ContextVar[ShortNames | None] = ContextVar("short_names", default=None)
-"""How tasks are called in what is shown now; None where ids stay whole, as in all that programs read."""
+"""Short names of tasks in the current output; None if ids are printed in full, as for programs."""
 
 
 def clean(text: object) -> str:
-    """Text without control and invisible characters, and with short ids where people read it."""
+    """Text without control and invisible characters, and with short ids if people read it."""
     found = remove_invisible(str(text), "�")
     names = short_names.get()
     return found if names is None else shorten_ids(found, names)
 
 
 def shorten_ids(text: str, names: ShortNames) -> str:
-    """A text with each task's alias or the end of its id in place of the id.
+    """A text with each task's alias, or the end of its id, instead of the id.
 
-    In a command it is always the end: a shell takes what follows a `#` for a comment.
+    In a command it is always the end, because a shell treats text after a `#` as a comment.
     """
     ids = list(dict.fromkeys(_TASK_ID.findall(text)))
     known = names(ids) if ids else {}
@@ -217,10 +220,11 @@ def table(
     limit: int = 0,
     shows_last: bool = False,
 ) -> Callable[[Console], None]:
-    """Shows rows as a table, or says that there are none. The last column is cut to fit, or wraps.
+    """Shows rows as a table, or says that there are none.
 
-    With a limit it shows the first rows, or the last, and says how many more there are.
-    Where that is not enough the others are cut as well, but no id that a cell begins with: rather, lines are too long.
+    The last column is cut to fit, or wraps. With a limit it shows the first rows, or the last, and says how many
+    more there are. If that is not enough, the others are cut as well, except an id at the beginning of a cell: then
+    lines are too long.
     """
 
     def show(out: Console) -> None:
@@ -260,7 +264,7 @@ def table(
 
 
 def _fit_columns(wide: Sequence[int], least: Sequence[int], room: int) -> list[int]:
-    """The widths of columns in the room there is, the last ones cut first, none below what it needs."""
+    """The widths of columns for the available width: the last ones are cut first, none below its minimum."""
     widths = list(wide)
     needed = [*least[:-1], min(wide[-1], max(least[-1], _LEAST))]
     for at in reversed(range(len(widths))):
@@ -270,20 +274,23 @@ def _fit_columns(wide: Sequence[int], least: Sequence[int], room: int) -> list[i
 
 
 def _id_width(cell: str) -> int:
-    """How much of a cell is ids that it begins with; one that is cut short leaves room for its mark."""
+    """The width of the ids at the beginning of a cell; one that is cut leaves room for its mark."""
     ids = _IDS.match(cell)
     return min(ids.end() + 1, len(cell)) if ids else 0
 
 
 def write_unwrapped(out: Console, text: str) -> None:
-    """Writes text for people whose lines are never cut or broken: commands in it can be copied."""
+    """Writes text without cutting or wrapping lines, so that commands in it can be copied."""
     from rich.text import Text
 
     out.print(Text(clean(text)), soft_wrap=True)
 
 
 class NamedValues:
-    """Names and values, one a line; empty values are left out. As text it needs no rich, which takes long to load."""
+    """Names and values, one on each line; empty values are left out.
+
+    As text it does not need rich, which is slow to load.
+    """
 
     def __init__(self, rows: Sequence[tuple[str, object]]) -> None:
         wide = max((len(name) for name, _ in rows), default=0)
@@ -302,7 +309,7 @@ class NamedValues:
 
 
 class Page:
-    """Sections of text for people: titles at the margin, whatever others wrote wrapped and indented below them.
+    """Sections of text: titles at the margin, text by others wrapped and indented below.
 
     `whole` is the command that shows what is cut here.
     """
@@ -322,7 +329,7 @@ class Page:
             self._write(text.strip())
 
     def items(self, title: str, texts: Sequence[str]) -> None:
-        """A section with a numbered list; none when the list is empty."""
+        """A section with a numbered list; nothing if the list is empty."""
         if texts:
             self._title(title)
         for number, text in enumerate(texts[: self.MAX_ITEMS], start=1):
@@ -331,7 +338,7 @@ class Page:
             self.command(f"[cut: {len(texts) - self.MAX_ITEMS} more; shown by {self._whole}]")
 
     def command(self, text: str) -> None:
-        """A line of ours below a text; it is never broken, so that it can be copied."""
+        """A command of Remand's below a text; it is never wrapped, so that it can be copied."""
         write_unwrapped(self._out, f"{' ' * self._INDENT}{text}")
 
     def _title(self, title: str) -> None:

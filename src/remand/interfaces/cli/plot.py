@@ -105,7 +105,7 @@ class _Fonts:
             self._known.update(get_font(findfont(name)).get_charmap())
 
     def label(self, text: str, limit: int = _LABEL) -> str:
-        """A text as one short line, with a mark in place of what cannot be shown."""
+        """A text as one short line, with a mark instead of what cannot be shown."""
         return "".join(char if self._shows(ord(char)) else _MARK for char in one_line(text, limit))
 
     def _shows(self, code: int) -> bool:
@@ -185,7 +185,7 @@ def _agents(axes: Axes, rows: Sequence[RejectionRow], fonts: _Fonts) -> None:
 
 
 def _days(axes: Axes, analysis: Analysis) -> None:
-    """Counts by day, or by longer spans where there are many days."""
+    """Counts by day, or by longer spans if there are many days."""
     axes.set_title("Over time")
     spans, overridden, others, width = _spans(analysis)
     if not spans:
@@ -205,7 +205,7 @@ def _days(axes: Axes, analysis: Analysis) -> None:
 
 
 def _spans(analysis: Analysis, most: int = 60) -> tuple[list[date], list[int], list[int], int]:
-    """The first day of each span, what was overridden in it and what was not, and the days in a span."""
+    """The first day of each span, how many were overridden in it and how many were not, and its number of days."""
     if not analysis.by_day:
         return [], [], [], 1
     first = date.fromisoformat(analysis.by_day[0].day)

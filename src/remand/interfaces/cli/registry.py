@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 class CommandEntry:
-    """One command: its module, by its name under `interfaces.cli` or its whole name, and its line of help."""
+    """One command: its module, by its name below `interfaces.cli` or its full name, and its line of help."""
 
     __slots__ = ("help", "may_be_forwarded", "module")
 
@@ -15,7 +15,7 @@ class CommandEntry:
 
     @property
     def module_name(self) -> str:
-        """The whole name of its module."""
+        """The full name of its module."""
         return self.module if self.module.startswith("remand.") else f"remand.interfaces.cli.{self.module}"
 
 
@@ -65,7 +65,7 @@ COMMANDS: dict[str, CommandEntry] = {
         "tasks.gates", "check that a trusted key signed a passing verdict on a commit's code", False
     ),
     "gate examine": CommandEntry(
-        "tasks.gates", "show what the integrity gate says of a change, without running anything", False
+        "tasks.gates", "show what the integrity gate finds in a change, without running anything", False
     ),
     "gate history": CommandEntry("tasks.gates", "show gate results and the decisions on them", False),
     "gate report": CommandEntry("tasks.gates", "show the full report of a verdict", False),
@@ -98,7 +98,7 @@ COMMANDS: dict[str, CommandEntry] = {
     "keys": CommandEntry("keys", "show this machine's key, the trusted keys, and unconfirmed events", False),
     "keys trust": CommandEntry("keys", "show how to trust a key: the line to add to remand.toml", False),
     "keys revoke": CommandEntry("keys", "show how to stop trusting a key", False),
-    "keys request": CommandEntry("keys", "print the text that `keys trust` takes on another machine", False),
+    "keys request": CommandEntry("keys", "print the text to give to `keys trust` on another machine", False),
     "keys adopt": CommandEntry(
         "keys", "vouch for sessions whose key is lost or that no key signed, as the user", False
     ),
@@ -116,7 +116,7 @@ COMMANDS: dict[str, CommandEntry] = {
     "resume": CommandEntry("hosts", "end the pause, as the user", False),
     "solo on": CommandEntry("hosts", "measure every session in this repository, as the user", False),
     "solo off": CommandEntry("hosts", "stop measuring sessions without a task, as the user", False),
-    "solo status": CommandEntry("hosts", "show whether sessions are measured, and the last ones", False),
+    "solo status": CommandEntry("hosts", "show whether sessions are measured, and the latest results", False),
     "log tail": CommandEntry("log", "show the latest events", False),
     "log verify": CommandEntry("log", "check every line, chain and signature of the log", False),
     "log rebuild": CommandEntry("log", "rebuild every table from the events", False),
@@ -173,18 +173,18 @@ COMMON_COMMANDS = (
     *("init", "doctor", "run", "top", "inbox"),
     *("task add", "task list", "task show", "gate run", "review list"),
 )
-"""What the short help shows first."""
+"""The commands in the short help."""
 GROUPS = (
     *("task", "handoff", "gate", "review", "lockout", "token", "log", "graph", "analyze", "coordinator"),
     "solo",
 )
-"""Words that are no command by themselves."""
+"""Words that are not commands by themselves."""
 
 _VALUED = {"-C": "folder", "--as": "actor", "--key": "key"}
 
 
 class CommandCall:
-    """A call: its command, what is left for it, and the options every command takes."""
+    """A call: its command, its remaining arguments, and the options of every command."""
 
     __slots__ = ("actor", "command", "folder", "is_json", "key", "rest", "usage_error", "wants_help")
 
@@ -211,7 +211,7 @@ class CommandCall:
 
     @property
     def is_self_contained(self) -> bool:
-        """True when nothing has to be read from this process: no standard input, no file beside it, no help."""
+        """True if nothing has to be read from this process: no standard input, no file, no help."""
         return (
             not self.wants_help
             and not self.usage_error
@@ -223,7 +223,7 @@ class CommandCall:
 
 
 def parse_call(arguments: list[str]) -> CommandCall:
-    """Takes the common options out, and the words of the command off the front."""
+    """Takes the common options out, and the command's words from the front."""
     found: dict[str, str] = {}
     rest: list[str] = []
     flags: set[str] = set()

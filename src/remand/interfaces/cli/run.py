@@ -1,4 +1,4 @@
-"""`remand run`, the scheduler in the foreground; `remand worker`, which does a team's jobs; `remand top`, the live view."""
+"""`remand run`, the scheduler in the foreground; `remand worker`, which processes a team's jobs; `remand top`, the live view."""
 
 from __future__ import annotations
 
@@ -55,9 +55,9 @@ ANSWERS_CONFINED = "This is an agent's environment: only the user may answer, an
 
 
 class LedgerBoard:
-    """A ledger as the live view looks at it, and the user's answers on their way to it.
+    """The ledger as the live view sees it, and the way for the user's answers.
 
-    It opens the ledger for itself, so that nobody waits for whoever looks.
+    It opens the ledger for itself, so that nobody waits for a viewer.
     """
 
     def __init__(self, context: Context, recent: int = 0) -> None:
@@ -82,7 +82,7 @@ class LedgerBoard:
         self._thorough_at = time.monotonic()
 
     def _open_again(self) -> None:
-        """Goes on with the ledger that is in the place of the one that was there."""
+        """Continues with the ledger that replaced the previous one."""
         gone = self._own.opened_ledger
         self._open()
         gone.close()
@@ -101,7 +101,7 @@ class LedgerBoard:
             return self._watch.board(focus)
 
     def news(self) -> tuple[tuple[ActivityEntry, ...], tuple[str, ...]]:
-        """What has happened since it was last asked, and what the scheduler says of itself that is new."""
+        """Events since the last call, and new states of the scheduler."""
         try:
             if time.monotonic() - self._thorough_at >= _THOROUGH_SECONDS:
                 self._own.opened_ledger.ledger.refresh()
@@ -128,7 +128,7 @@ class LedgerBoard:
 
 
 def is_interactive(context: Context) -> bool:
-    """True when somebody sits at a terminal that can be drawn on and typed at."""
+    """True if a user sits at a terminal that supports drawing and input."""
     around = context.origin
     if around.opened is not None or context.call.is_json or not (around.is_terminal and sys.stdin.isatty()):
         return False
@@ -138,7 +138,7 @@ def is_interactive(context: Context) -> bool:
 
 
 def show_live(context: Context, stop: Callable[[], bool] = lambda: False) -> view.ExitReason:
-    """Shows the live view on this process's terminal until somebody leaves it or `stop` says so."""
+    """Shows the live view on this process's terminal until the user quits or `stop` returns true."""
     terminal = view.Terminal(
         keyboard=sys.stdin.fileno(), write=context.origin.stdout, environment=inherited_environment()
     )
@@ -172,7 +172,7 @@ def follow_events(
 
 
 def _write_events(context: Context, happened: Iterable[ActivityEntry], more: Iterable[str]) -> None:
-    """Writes what has happened; more than that is for people alone."""
+    """Writes the events; additional lines are only for people."""
     if context.call.is_json:
         output = [as_json(msgspec.to_builtins(one)) for one in happened]
     else:
@@ -196,7 +196,7 @@ def _top(context: Context) -> Result:
 
 
 EXIT_ENVIRONMENT = 3
-"""The exit code of a single round that something is wrong with the system for."""
+"""The exit code of a single round if something is wrong with the system."""
 NO_COMMANDS = "No member of the team has a command, so no agent can be started. Add `command = […]` to at least one member in remand.toml."
 
 
@@ -291,7 +291,7 @@ def _run_and_show(context: Context, handle: SchedulerHandle, *, is_live: bool) -
 
 @contextmanager
 def _stop_signals(stop: Callable[[], None]) -> Iterator[None]:
-    """Ends in order when asked to; asked twice, at once: agents, and gates, end with their process."""
+    """Stops cleanly when asked to, and immediately when asked twice: agents and gates end with their process."""
 
     def handle(number: int, _: object) -> None:
         signal.signal(number, signal.SIG_DFL)
@@ -312,15 +312,15 @@ def _stop_signals(stop: Callable[[], None]) -> Iterator[None]:
         type=split_commas,
         default=(),
         metavar="a,b",
-        help="what this host has, as the gates name it: linux,node22",
+        help="the labels of this host, as gates name them: linux,node22",
     ),
-    argument("--once", action="store_true", help="do what waits now, and exit"),
+    argument("--once", action="store_true", help="process the waiting jobs, and exit"),
     argument(
         "--dead",
         type=float,
         default=DEAD_SECONDS,
         metavar="SECONDS",
-        help="after so long without a sign a worker is taken for dead, and its job given to another; 30 by default",
+        help="after this many seconds without a heartbeat a worker counts as dead, and another gets its job; 30 by default",
     ),
     argument("--store", metavar="URL", help="the team's ledger: postgresql://…; by default $REMAND_STORE"),
 )
@@ -353,7 +353,7 @@ def _work(context: Context) -> Result:
 
 
 def _require_team_store(url: str) -> str:
-    """The address of the team's database; a ledger file has no jobs that a worker could do."""
+    """The address of the team's database; a ledger file has no jobs for workers."""
     if url in ("", "sqlite"):
         raise UsageError(
             "A worker needs the team's database: set REMAND_STORE, or give --store, as postgresql://USER@HOST/NAME. With "

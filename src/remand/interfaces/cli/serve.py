@@ -37,7 +37,7 @@ from remand.wiring.startup import find_socket, folders_of
 
 SHOWN = 20
 MAX_IDLE_SECONDS = 900.0
-"""How long a coordinator that was started behind a command waits for the next."""
+"""How long a coordinator that a command started waits for the next call."""
 
 
 @command("sync", argument("--again", action="store_true", help="retry the forge actions that were given up"))
@@ -53,7 +53,7 @@ def _sync(context: Context) -> Result:
 
 
 def _render_sync(synced: SyncResult) -> list[str]:
-    """What was done on the forge, and what could not be."""
+    """The actions taken on the forge, and those that failed."""
     acted = synced.acted
     rows = [
         f"  {action.task_id}: {action.text}{' (already so)' if action.is_found else ''}"
@@ -88,7 +88,7 @@ def _import(context: Context) -> Result:
 
 
 def render_poll(polled: PollResult) -> str:
-    """What came of a poll, in a few lines."""
+    """The result of a poll, in a few lines."""
     hope = "" if polled.trouble == NO_FORGE else " Nothing is lost: the next poll tries again."
     rows = [f"{polled.trouble}{hope}"] if polled.trouble else []
     if polled.requests or not polled.trouble:
@@ -124,9 +124,9 @@ def serve_coordinator(context: Context) -> Result:
 
 
 def _require_background_start(context: Context) -> None:
-    """Refuses to stay behind where no command may leave one behind. The ledger is not opened yet: this process forks.
+    """Refuses to stay in the background if the environment forbids it. The ledger is not opened yet, because this process forks.
 
-    Whoever started it has looked at the surroundings, with variables that were not handed on.
+    The process that started it has checked the surroundings, with variables that were not passed on.
     """
     facts = background_start.collect_facts(
         inherited_environment(), context.place.got, actor="" if context.actor() == USER else context.actor()
@@ -143,7 +143,10 @@ def _status(context: Context) -> Result:
 
 
 def describe_coordinator(context: Context) -> tuple[dict[str, Any], str]:
-    """Whether a coordinator runs, since when and which, or why none is started: as data, and in a few words."""
+    """Whether a coordinator is running, since when and which version, or why none is started:
+
+    as data, and in a few words.
+    """
     folders = folders_of(context.place)
     found, data = ask_status(folders.socket), {"socket": folders.socket}
     if found is not None:
@@ -170,14 +173,14 @@ def _stop(context: Context) -> Result:
 
 
 def _wait_until_stdin_closes(stop: Callable[[], None]) -> None:
-    """Reads what nobody writes, until nobody can any more."""
+    """Blocks until standard input is closed."""
     while os.read(0, 4096):
         pass
     stop()
 
 
 def serve_webhooks(context: Context) -> Result:
-    """Polls the forge at its interval, and at once when a webhook says that something has changed."""
+    """Polls the forge at its interval, and at once when a webhook reports a change."""
     polling = _ForgePoller(context)
     woken: SimpleQueue[int] = SimpleQueue()
     options = context.arguments
@@ -206,7 +209,7 @@ def serve_webhooks(context: Context) -> Result:
 
 
 class _ForgePoller:
-    """Polls again and again, through whatever goes wrong, on the ledger that is there now."""
+    """Polls repeatedly, despite failures, with the ledger that currently exists."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
@@ -218,7 +221,7 @@ class _ForgePoller:
         return forge_sync(self._context.gateway.current_ledger(), inherited_environment())
 
     def poll(self, only: set[int]) -> None:
-        """Polls once, and prints the result; a fault that persists is printed once."""
+        """Polls once, and prints the result; a persistent fault is printed once."""
         try:
             forge = self.forge
             polled = forge.sync(only).polled
@@ -232,7 +235,7 @@ class _ForgePoller:
 
 
 def _next_pull_requests(woken: SimpleQueue[int], seconds: float) -> set[int]:
-    """The pull requests to look at next: those that webhooks named; none, which means all, after the interval."""
+    """The pull requests to read next: those that webhooks named; none, which means all, after the interval."""
     try:
         first = woken.get(timeout=seconds)
     except Empty:
@@ -243,7 +246,7 @@ def _next_pull_requests(woken: SimpleQueue[int], seconds: float) -> set[int]:
 def run_forwarded_call(
     opened: OpenLedger, folder: str, settings: list[str], arguments: list[str]
 ) -> tuple[int, bytes, bytes]:
-    """Runs a call that another process has sent to the coordinator; raises `LedgerReplaced` alone."""
+    """Runs a call that another process sent to the coordinator; raises only `LedgerReplaced`."""
     call = parse_call(arguments)
     entry = COMMANDS_BY_NAME.get(call.command)
     if entry is None or not entry.may_be_forwarded or not call.is_self_contained:

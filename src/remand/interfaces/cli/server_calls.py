@@ -1,4 +1,7 @@
-"""Calls of a host that has a server: sends them, waits while the server is away, and brings along the commits they name."""
+"""Calls of a host that has a server:
+
+sends them, waits while the server is unreachable, and delivers the commits they name.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,7 @@ LOCAL = (
     *(*client.LOCAL, "init", "demo", "doctor", "serve", "worker", "run", "journal", "keys request"),
     *("coordinator status", "coordinator stop", "solo on", "solo off", "solo status"),
 )
-"""What is about this machine, or starts something on it."""
+"""Commands that concern this machine, or start something on it."""
 UNAVAILABLE = {
     "top": "shows a ledger of this machine. The server has a dashboard at its address.",
     "log import": "reads files of this machine. Run it where the server is.",
@@ -29,7 +32,7 @@ UNAVAILABLE = {
 """Commands that cannot be sent, each with the reason."""
 WAIT_SECONDS = 10.0
 CLAIM_WAIT_SECONDS = 60.0
-"""How long a command waits for a server that is away: any, and one by which an agent gets or gives work."""
+"""How long a command waits for an unreachable server: any command, and one with which an agent gets or submits work."""
 CLAIMS = (
     *("task claim", "task prompt", "task submit", "task heartbeat"),
     *("handoff accept", "handoff complete", "handoff reject"),
@@ -39,11 +42,11 @@ SUBMISSIONS = {
     "handoff complete": ("handoff", "handoff"),
     "gate run": ("task", "task"),
 }
-"""Commands that need a commit on the server: what they name, and by which argument."""
+"""Commands that need a commit on the server: what they name, and with which argument."""
 WRONG_CALLS = ("bad_request", "too_large")
-"""How a server calls what the command line calls wrong usage."""
+"""The server's codes for wrong usage."""
 REVIEWS = ("review approve", "review reject")
-"""Commands that name a commit which the server has."""
+"""Commands that name a commit which the server already has."""
 AWAY = (
     "remand: the server cannot be reached ({why}); waiting up to {seconds:.0f} s. Running work continues.\n"
 )
@@ -54,7 +57,7 @@ GIVEN_UP = (
 
 
 def is_local(call: CommandCall) -> bool:
-    """True for a call that is carried out here, although there is a server."""
+    """True for a call that runs here although there is a server."""
     return call.command in LOCAL or call.wants_help or bool(call.usage_error) or call.command not in COMMANDS
 
 
@@ -118,7 +121,10 @@ def send(
     *,
     patience: float,
 ) -> tuple[int, bytes, bytes]:
-    """Sends a call, again and again while the server is away, for so many seconds. Raises what the client raises."""
+    """Sends a call, repeatedly while the server is unreachable, for this many seconds.
+
+    Raises what the client raises.
+    """
     return startup.server.retry_while_unavailable(
         lambda: server.call(fields, key, patience=patience),
         seconds,
@@ -138,7 +144,7 @@ def _common_options(call: CommandCall) -> list[str]:
 
 
 def _take_output_file(rest: list[str]) -> tuple[list[str], str]:
-    """The words of a call without the file that its output is to be written to, and that file: it is one of this machine."""
+    """The words of a call without its output file, and that file, which is on this machine."""
     options = ("-o", "--output")
     named = [rest[at + 1] for at, word in enumerate(rest[:-1]) if word in options]
     named += [word.partition("=")[2] for word in rest if word.startswith("--output=")]
@@ -146,7 +152,7 @@ def _take_output_file(rest: list[str]) -> tuple[list[str], str]:
 
 
 def _write_output(call: CommandCall, output: bytes, name: str) -> bytes:
-    """Writes a document to a file, and says so as the command does where it has the ledger itself."""
+    """Writes a document to a file, and reports it as the command does with a local ledger."""
     path = os.path.join(os.getcwd(), name)
     found = hook_calls.parse(output)
     text = found.first("text") if call.is_json else None
@@ -163,7 +169,7 @@ def _write_output(call: CommandCall, output: bytes, name: str) -> bytes:
 def _with_commit(
     server: startup.server.ServerClient, call: CommandCall, environment: Mapping[str, str], seconds: float
 ) -> list[str]:
-    """The words of a call with the whole id of its commit, which is delivered to the server where it needs it."""
+    """The words of a call with the full id of its commit, which is delivered to the server if needed."""
     options = cli.command_parser(call.command)[1].parse_args(call.rest)
     place = startup.locate(call.folder)
     found = startup.repository.GitRepository(place).commit(options.commit) if place is not None else None
@@ -180,14 +186,14 @@ def _with_commit(
 
 
 def _wait_for_own_gates(server: startup.server.ServerClient, call: CommandCall) -> None:
-    """Waits for a done claim that a hook of this machine has under way."""
+    """Waits for a done claim that a hook on this machine is making."""
     options = cli.command_parser(call.command)[1].parse_args(call.rest)
     folders = startup.LedgerFolders(server.address.ledger_id)
     startup.background_runs.BackgroundRuns(folders.gate_runs).wait(options.task, options.timeout)
 
 
 def _report_denial(call: CommandCall, denied: startup.server.CallDenied) -> int:
-    """Prints a refusal of the server itself as one of the rules is, and what is wrong with a call as usual."""
+    """Prints a refusal by the server itself like a refusal by the rules, and wrong usage as usual."""
     if denied.code in WRONG_CALLS:
         return client.report_failure(call, "usage", str(denied), client.USAGE)
     if not call.is_json:

@@ -55,7 +55,7 @@ trusted = [
 [policy]
 lockout = "strict"                     # or {{after = 2}}, or "off"
 lease = "30m"{director}
-# enforce = false                      # everything is judged and recorded, and nothing is stopped
+# enforce = false                      # everything is judged and recorded, but nothing is stopped
 """
 
 
@@ -78,7 +78,7 @@ lease = "30m"{director}
     argument(
         "--credentials",
         action="store_true",
-        help="hand your passwords for package registries to what the trial installs and runs",
+        help="pass your passwords for package registries to what the trial installs and runs",
     ),
     argument("--remove", action="store_true", help="remove the hooks; the ledger stays"),
 )
@@ -153,7 +153,7 @@ SOLO_TEMPLATE = """\
 # This machine's rules for Remand; git ignores this file. `remand doctor` checks it.
 
 [policy]
-sessions = "all"                       # every session is measured when it stops; `remand solo off` leaves them alone
+sessions = "all"                       # every session is measured when it stops; `remand solo off` stops that
 solo_blocks = 3                        # how often a session is sent back for each prompt
 
 # What a session must not break.{nothing}
@@ -162,11 +162,11 @@ solo_blocks = 3                        # how often a session is sent back for ea
 
 
 GOT_FILE = ".got/.gitignore"
-"""Tracked where a team shares its ledger."""
+"""Tracked by git if a team shares its ledger."""
 
 
 def _set_up_solo(context: Context) -> Result:
-    """Has every session measured: rules and hooks of this machine alone, with nothing to commit."""
+    """Sets up measurement of every session with rules and hooks of this machine alone; nothing is committed."""
     place, options = context.place, context.arguments
     repository = context.gateway.repository
     path = os.path.join(place.root, config.NAME)
@@ -208,13 +208,13 @@ def _set_up_solo(context: Context) -> Result:
         "",
         f"Start {' or '.join(hosts[:2]) or 'your agent'} as usual. A session that breaks something is sent back with the figures.",
         "  remand solo status             # what was measured",
-        "  remand solo off --for 2h       # leave sessions alone for a while",
+        "  remand solo off --for 2h       # stop measuring sessions for a while",
     ]
     return Result(data, "\n".join(rows))
 
 
 def _short(path: str, root: str) -> str:
-    """A path from the project, or else from the home folder."""
+    """A path relative to the project, or else to the home folder."""
     home = os.path.expanduser("~")
     if path.startswith(root + os.sep):
         return os.path.relpath(path, root)
@@ -232,7 +232,7 @@ def _write_solo_config(
 
 
 def _add_hosts_to_config(path: str, hosts: list[str]) -> str:
-    """Names the hosts in the working tree's configuration; returns the line to add where a person has to."""
+    """Adds the hosts to the working tree's configuration; returns the line to add if a person has to."""
     if not hosts:
         return ""
     text = setup.host_files.read_settings(path) or ""
@@ -245,7 +245,7 @@ def _add_hosts_to_config(path: str, hosts: list[str]) -> str:
 
 
 class _Config:
-    """The new remand.toml: what does not depend on the gates is chosen once."""
+    """The new remand.toml: everything that does not depend on the gates is chosen once."""
 
     def __init__(self, context: Context, path: str) -> None:
         place = context.place
@@ -256,7 +256,7 @@ class _Config:
         self._project = setup.new_project_id()
 
     def write(self, proposed: GateProposals, left_out: Mapping[str, str] = MappingProxyType({})) -> None:
-        """Writes the file; gates that are left out are comments in it."""
+        """Writes the file; gates that are left out become comments."""
         gates = setup.project.render_toml(proposed, left_out).strip() if proposed.gates else ""
         has_gates = any(one.name not in left_out for one in proposed.gates)
         text = TEMPLATE.format(
@@ -273,32 +273,32 @@ class _Config:
 
 
 def _director_line(hosts: Sequence[str]) -> str:
-    """The line of `[policy]` that has an agent decide on rejections: of a hooked host, else of one on PATH, if any."""
+    """The line of `[policy]` that makes an agent the director: a hooked host, else one on PATH, if any."""
     names = [host for host in hosts if host in DIRECTOR_COMMANDS]
     names += [host for host in DIRECTOR_COMMANDS if which(host)]
     return f"director = {DIRECTOR_COMMANDS[names[0]]}" if names else ""
 
 
 def _director_offer(context: Context, hosts: Sequence[str]) -> str:
-    """The same, where the automatic director decides so far."""
+    """The same, if the automatic director decides now."""
     is_automatic = context.opened_ledger.settings.rules().policy.director == ("auto",)
     return _director_line(hosts) if is_automatic else ""
 
 
 def _note_user(context: Context) -> str:
-    """Notes the user's PATH and registry settings for the gates; returns why not where an agent calls."""
+    """Records the user's PATH and registry settings for the gates; returns why not if an agent is calling."""
     environment = config.inherited_environment()
     agent = next((name for name in AGENT_VARIABLES if environment.get(name)), "")
     if agent:
-        return f"PATH was not noted for the gates: {agent} says that an agent calls. Run `remand init` in your own shell."
+        return f"PATH was not recorded for the gates: {agent} shows that an agent is calling. Run `remand init` in your own shell."
     context.gates.note_user(environment)
     return ""
 
 
 def _try_gates(context: Context, proposed: GateProposals) -> tuple[GateProposals, list[GateTrial]]:
-    """Runs the proposed gates once on HEAD; none where there is no commit yet.
+    """Runs the proposed gates once on HEAD; none if there is no commit yet.
 
-    Where a lock file names what cannot be installed here, those of its gates are tried without it.
+    If a lock file names something that cannot be installed here, its gates are tried without it.
     """
     head = context.gateway.repository.commit("HEAD")
     if head is None:
@@ -317,7 +317,7 @@ def _try_gates(context: Context, proposed: GateProposals) -> tuple[GateProposals
         again = context.gates.trial(policy, head.sha, may_have_secrets=is_trusted)
     working = {one.gate.name: one for one in again if not one.fault}
     changed = {
-        one.name: replace(one, why=f"{one.why}; without the lock file, as it cannot be installed here")
+        one.name: replace(one, why=f"{one.why}; without the lock file, which cannot be installed here")
         for one in others
         if one.name in working
     }
@@ -330,7 +330,7 @@ def _policy(proposed: GateProposals) -> GatePolicy:
 
 
 def _try_left_out(context: Context, path: str) -> list[GateTrial]:
-    """Tries gates again that stand in remand.toml as comments; those that work now become gates."""
+    """Retries gates that are comments in remand.toml; those that work now become gates."""
     text = setup.host_files.read_settings(path) or ""
     names = setup.project.left_out_gates(text)
     if not names:
@@ -360,21 +360,21 @@ def _trial_data(one: GateTrial) -> dict[str, Any]:
 
 
 def _trial_rows(trials: Sequence[GateTrial]) -> Iterator[str]:
-    """What the gates measured, and what could not be measured with its cause."""
+    """The gates' figures, and the cause for gates that could not be measured."""
     yield from (f"  {gate_title(one.gate.name):<8} {_trial_line(one)}" for one in trials)
 
 
 def _trial_line(one: GateTrial) -> str:
     if one.fault or one.measured.found is None:
-        return f"left out of remand.toml, where it stands as a comment: {one_line(one.fault, 700)}"
+        return f"commented out in remand.toml: {one_line(one.fault, 700)}"
     figures = one.measured.found.figures
     kept = figures.get("failures", 0.0) + figures.get("errors", 0.0)
-    excuse = "; kept as the base's, only more of them count" if kept else ""
+    excuse = "; the base has these, so only more of them count" if kept else ""
     return f"{render_figures(figures, one.gate.parser)}, {one.measured.seconds:.0f} s{excuse}"
 
 
 def _executable() -> str:
-    """The program that hooks call: the one that was called now, or the one beside this interpreter."""
+    """The program for hooks to call: the one that is running, or the one beside this interpreter."""
     beside = os.path.join(os.path.dirname(os.path.abspath(sys.executable)), "remand")
     return beside if os.path.exists(beside) else os.path.abspath(sys.argv[0])
 
@@ -424,7 +424,7 @@ def _page(
 
 
 def _trust_instructions(context: Context, request: str) -> str:
-    """What to do where the base does not trust this machine's key; empty where it does."""
+    """What to do if the base does not trust this machine's key; empty if it does."""
     if not request:
         return ""
     base = context.opened_ledger.settings.rules().base_branch
@@ -443,7 +443,7 @@ def _trust_instructions(context: Context, request: str) -> str:
 
 
 def _to_commit(place: LedgerLocation, done: Installation) -> str:
-    """The files that are to be committed."""
+    """The files to commit."""
     changed = [os.path.relpath(path, place.worktree) for path in sorted({*done.cleaned, *done.shared})]
     return f"{', '.join(['remand.toml', *changed, '.got/.gitignore'])} and .got/.gitattributes"
 

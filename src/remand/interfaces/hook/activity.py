@@ -68,7 +68,7 @@ def find_claim_words(call: HookCall) -> tuple[str, set[str]] | None:
 
 
 def note_claim(call: HookCall, place: LedgerLocation, found: tuple[str, str] | None) -> SessionTask | None:
-    """Notes the task that this very command has claimed for the session, if it has."""
+    """Notes the task that this command has claimed for the session, if it has."""
     if found is None:
         return None
     startup.session_tasks.record_claim(startup.folders_of(place).sessions, call.session, *found)

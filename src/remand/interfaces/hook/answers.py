@@ -326,7 +326,7 @@ class _Session:
         return None
 
     def _run_gates(self, task: Task, stop: Stop, stopping: StopResponder, deadline: float) -> StopReply:
-        """Runs the gates, in a process that goes on should they outlast the host's patience.
+        """Runs the gates, in a process that continues should they outlast the host's patience.
 
         A run for an earlier commit may be going on; then it takes a second one.
         """

@@ -27,7 +27,7 @@ HOOK_FAILED = "Remand's hook could not decide whether this session may stop: {wh
 
 
 def run(arguments: list[str], environment: dict[str, str]) -> int:
-    """Answers one call of a host, in a process of its own. If Remand fails, a stop is blocked a few times, then allowed."""
+    """Answers one call of a host, in its own process. If Remand fails, a stop is blocked a few times, then allowed."""
     gc.disable()  # the process ends with the call, and looking for garbage takes longer than all that is left behind
     found = parse_arguments(arguments)
     if found is None:

@@ -222,7 +222,7 @@ class _SoloHook:
         said = self._sessions.result(record.name)
         if said["is_own"] == "no":
             self._notify_other_sessions(record, said["user"])
-        if not is_question:  # the agent has it to mend when its question is answered
+        if not is_question:  # the agent has it to fix when its question is answered
             record.told_tree = record.last_tree
         if meaning is SoloMeaning.SHOW:
             record.shown_tree = record.last_tree
@@ -262,7 +262,7 @@ class _SoloHook:
     def _measure(
         self, record: notes.SoloSession, foreign: tuple[str, ...], until: float
     ) -> solo.SoloResult | None:
-        """Runs the gates in a process that goes on should they outlast the host's patience."""
+        """Runs the gates in a process that continues should they outlast the host's patience."""
         record.title = record.title or "(a session without a prompt)"
         self._sessions.save(record)
         self._sessions.write_foreign(record.name, foreign)

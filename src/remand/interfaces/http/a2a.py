@@ -127,7 +127,7 @@ def find_reasons(row: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         yield {
             "kind": "task",
             "code": "superseded",
-            "message": f"{row['superseded_by']} takes its place.",
+            "message": f"{row['superseded_by']} replaces it.",
             "superseded_by": row["superseded_by"],
         }
 
@@ -362,7 +362,7 @@ class TaskEndpoint(RequestHandler):
                 _require_done(code, said)
                 return await self._task(task.id, context)
         known = [one for question in questions for one in question["options"]]
-        raise InvalidParamsError("That is none of the options.", {"options": known})
+        raise InvalidParamsError("That is not one of the options.", {"options": known})
 
     async def _task(self, name: str, context: ServerCallContext) -> wire.Task:
         row = await self._ask(context, "task", "show", "--", name)
@@ -376,7 +376,7 @@ class TaskEndpoint(RequestHandler):
     # Methods that the agent card declares as unsupported.
 
     async def _refuse_stream(self, params: Any, context: ServerCallContext) -> AsyncGenerator[Event]:  # noqa: ARG002
-        raise UnsupportedOperationError("Nothing is streamed. Ask for the task again instead.")
+        raise UnsupportedOperationError("This server does not stream. Get the task again instead.")
         yield  # type: ignore[unreachable]  # makes it a generator, as the methods are that it stands for
 
     async def _refuse_notices(self, params: Any, context: ServerCallContext) -> NoReturn:  # noqa: ARG002

@@ -229,7 +229,7 @@ class CallRunner:
         call = parse_call(arguments)
         reason = commands.LOCAL.get(call.command, "") if call.command not in commands.BY_CALLS else ""
         if reason:
-            raise UsageError(f"`remand {call.command}` is not run by a server: {reason}.")
+            raise UsageError(f"`remand {call.command}` does not run on a server: {reason}.")
         words = arguments
         if call.command in COMMANDS and not (call.usage_error or call.wants_help):
             require_call(caller, call.command)
@@ -302,12 +302,12 @@ class CallRunner:
         try:
             return await asyncio.wait_for(asyncio.shield(future), queue.limits.seconds)
         except TimeoutError:
-            detail = "The answer takes too long. Repeat the request with the same Idempotency-Key to learn what came of it."
+            detail = "The answer takes too long. Repeat the request with the same Idempotency-Key to get the result."
             raise HttpProblem(UNAVAILABLE, "too_slow", detail, {"retry-after": "5"}) from None
         except asyncio.CancelledError:
             if not job.cancelled():
                 raise
-            raise HttpProblem(UNAVAILABLE, "unavailable", "The command was not begun.") from None
+            raise HttpProblem(UNAVAILABLE, "unavailable", "The command was not started.") from None
 
     def _origin(
         self, opened: OpenLedger, caller: Caller, settings: Mapping[str, str], given: str

@@ -20,14 +20,14 @@ from remand.interfaces.cli.main import command_spec
 from remand.interfaces.cli.output import ListPage, RawJson
 from remand.interfaces.cli.registry import COMMANDS
 
-_MACHINE = "it is about the machine that it runs on"
-_LASTS = "it goes on until somebody ends it, on the machine that it runs on"
-_KEYS = "it is about the key of the machine that it runs on, or writes the configuration in its working tree"
-_MAINTENANCE = "it repairs or moves the log where that is kept: run it on the server's machine"
+_MACHINE = "it concerns the machine that it runs on"
+_LASTS = "it runs until somebody stops it, on its own machine"
+_KEYS = "it concerns the key of the machine that it runs on, or writes the configuration in its working tree"
+_MAINTENANCE = "it repairs or moves the log: run it on the server's machine"
 
 LOCAL: Mapping[str, str] = {
     "init": "it sets up the repository that it runs in",
-    "demo": "it makes a repository of its own in a temporary folder",
+    "demo": "it creates a repository in a temporary folder",
     "doctor": _MACHINE,
     "completion": "it prints a script for the shell that it runs in",
     "top": _LASTS,
@@ -38,13 +38,13 @@ LOCAL: Mapping[str, str] = {
     "coordinator status": _MACHINE,
     "coordinator stop": _MACHINE,
     "hook": "an agent's host calls it, and it looks at the worktree there",
-    "hook relay": "only the client of a hook knows its words: it comes through /api/calls",
-    "pause": "it is about the sessions of agent hosts on the machine that it runs on",
-    "resume": "it is about the sessions of agent hosts on the machine that it runs on",
-    "solo on": "it is about the sessions of agent hosts on the machine that it runs on",
-    "solo off": "it is about the sessions of agent hosts on the machine that it runs on",
-    "solo status": "it is about the sessions of agent hosts on the machine that it runs on",
-    "journal": "it reads what the hooks on an agent's machine wrote down there",
+    "hook relay": "only the client of a hook can send it, through /api/calls",
+    "pause": "it concerns the sessions of agent hosts on the machine that it runs on",
+    "resume": "it concerns the sessions of agent hosts on the machine that it runs on",
+    "solo on": "it concerns the sessions of agent hosts on the machine that it runs on",
+    "solo off": "it concerns the sessions of agent hosts on the machine that it runs on",
+    "solo status": "it concerns the sessions of agent hosts on the machine that it runs on",
+    "journal": "it reads what hooks recorded on an agent's machine",
     "notify": "it sends through the channels of the user on the machine that it runs on",
     "keys": _KEYS,
     "keys trust": _KEYS,
@@ -56,7 +56,7 @@ LOCAL: Mapping[str, str] = {
     "log import": _MAINTENANCE,
     "log move": _MAINTENANCE,
     "log archive": _MAINTENANCE,
-    "handoff consult": "it runs the user's own commands, which the server does by itself after a rejection",
+    "handoff consult": "it runs the user's own commands, which the server does automatically after a rejection",
 }
 """Commands without a route, and why. `/api/calls` accepts those in `BY_CALLS` as well as the served ones."""
 BY_CALLS = frozenset({"hook relay"})

@@ -147,7 +147,7 @@ def _query(scope: Scope) -> tuple[str, str, list[str]]:
 
 def _require_id(commit: str) -> None:
     if not _COMMIT.fullmatch(commit):
-        raise UsageError("Name each commit by its whole id.")
+        raise UsageError("Name each commit by its full id.")
 
 
 def _offer(opened: OpenLedger, caller: Caller, offered: OfferedCommit) -> dict[str, object]:

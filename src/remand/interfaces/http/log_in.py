@@ -60,7 +60,7 @@ def log_in_routes(context: ServerContext, page: LogInPage) -> list[ASGIRouteHand
         except HttpProblem as problem:
             if problem.status != UNAUTHENTICATED or "text/html" not in facts.headers.get("accept", ""):
                 raise
-            return page(facts, UNAUTHENTICATED, "This link was used already, or is too old.")
+            return page(facts, UNAUTHENTICATED, "This link has already been used, or is too old.")
         cookie = await access.open_session(caller, facts.headers, is_secure=_is_secure(scope))
         return HttpAnswer(200, _lead_to("/"), {"set-cookie": cookie, **_PRIVATE}, _HTML)
 

@@ -35,12 +35,12 @@ STATUS_OF_REFUSAL: Mapping[str, int] = {
 TITLES = {
     "bad_request": "The request does not fit the command.",
     "not_found": "There is nothing at this address.",
-    "method_not_allowed": "This address takes another method.",
+    "method_not_allowed": "This address does not accept this method.",
     "too_large": "The request is too large.",
     "too_slow": "The request, or its answer, took too long.",
     "wrong_host": "The request was sent to a name that is not this server's.",
-    "wrong_page": "A page of another site may have had a logged-in browser make this request.",
-    "unavailable": "The server cannot carry the command out now.",
+    "wrong_page": "A page of another site may have made a logged-in browser send this request.",
+    "unavailable": "The server cannot carry out the command now.",
     "failed": "The server failed. Its log says how.",
 }
 """Titles of problems that are not refusals of a command."""

@@ -291,17 +291,17 @@ _PROBLEM = {
 }
 _PROBLEMS = {
     "400": "the request does not fit the command",
-    "401": "the request does not say who makes it, or not in a way that holds",
+    "401": "the request does not identify its caller, or not validly",
     "403": "the caller may not do this",
     "404": "there is no such task, handoff, rejection or commit",
-    "405": "this address takes another method",
+    "405": "this address does not accept this method",
     "408": "the request took too long to arrive",
-    "409": "how things are does not allow it",
+    "409": "the current state does not allow it",
     "413": "the request is too large",
     "421": "the request was sent to a name that is not this server's",
-    "422": "a value, or the work itself, does not meet what is required",
-    "429": "the token was used too often; Retry-After says when to come again",
-    "503": "the server cannot carry the command out now",
+    "422": "a value, or the work itself, does not meet the requirements",
+    "429": "the token was used too often; Retry-After says when to try again",
+    "503": "the server cannot carry out the command now",
 }
 
 
@@ -318,7 +318,7 @@ def document() -> dict[str, Any]:
         "info": {
             "title": "Remand",
             "version": VERSION,
-            "summary": "How a team of AI coding agents says no, and how no is respected.",
+            "summary": 'Makes "no" count in a team of AI coding agents.',
             "license": {"name": "MIT", "identifier": "MIT"},
         },
         "paths": {one.path: {one.method.lower(): _operation(one, schemas)} for one in commands}
@@ -397,7 +397,7 @@ def _page_parameters() -> list[dict[str, Any]]:
     limit = {"type": "integer", "minimum": 1, "maximum": MAX_ROWS}
     after = {"type": "string", "pattern": "^[0-9]{1,9}-[0-9a-f]{16}$"}
     return [
-        {"name": "limit", "in": "query", "description": "how many rows; without it all", "schema": limit},
+        {"name": "limit", "in": "query", "description": "how many rows; all by default", "schema": limit},
         {
             "name": "after",
             "in": "query",
@@ -416,7 +416,7 @@ def _idempotency_key() -> dict[str, Any]:
         "name": "Idempotency-Key",
         "in": "header",
         "required": False,
-        "description": "a request that is repeated under its key is carried out once, and answered as the first time",
+        "description": "a request that is repeated with its key is carried out once, and gets the first answer",
         "schema": {"type": "string", "minLength": 1, "maxLength": 200},
     }
 
@@ -433,7 +433,7 @@ def _own_paths() -> dict[str, Any]:
     """The paths that are not commands: whole command lines and browser sessions."""
     call = {
         "operationId": "call",
-        "summary": "run a whole command line, as the clients of Remand itself do",
+        "summary": "run a command line, as Remand's own clients do",
         "tags": ["calls"],
         "requestBody": {
             "required": True,
@@ -450,13 +450,18 @@ def _own_paths() -> dict[str, Any]:
     return {
         "/api/calls": {"post": call},
         "/api/session": {"get": _session_operation("session", "whose session it is", "member role csrf")},
-        "/api/login": {"post": _session_operation("login", "open a session by a token", "member role")},
+        "/api/login": {"post": _session_operation("login", "open a session with a token", "member role")},
         "/api/logout": {"post": _session_operation("logout", "end the session", "")},
     }
 
 
 def _session_operation(name: str, summary: str, fields: str) -> dict[str, Any]:
-    kinds = {"csrf": {"type": ["string", "null"], "description": "what every change sends in X-CSRF-Token"}}
+    kinds = {
+        "csrf": {
+            "type": ["string", "null"],
+            "description": "the text that every change sends in X-CSRF-Token",
+        }
+    }
     schema = {
         "type": "object",
         "required": fields.split(),

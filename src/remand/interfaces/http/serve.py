@@ -138,7 +138,7 @@ class TeamLedger:
     argument(
         "--store",
         default="",
-        help="where the ledger is kept: sqlite, or postgresql://…; else REMAND_STORE says",
+        help="the ledger's store: sqlite, or postgresql://…; by default $REMAND_STORE",
     ),
     argument("--tls-cert", default="", metavar="FILE", help="the server's certificate, and those above it"),
     argument("--tls-key", default="", metavar="FILE", help="the private key of that certificate"),
@@ -149,9 +149,9 @@ class TeamLedger:
         const=1,
         default=0,
         metavar="N",
-        help="believe the headers of a proxy, which has TLS, or of N one behind the other",
+        help="trust the headers of a TLS proxy, or of a chain of N proxies",
     ),
-    argument("--no-open", action="store_true", help="open no browser"),
+    argument("--no-open", action="store_true", help="do not open a browser"),
 )
 def _serve(context: Context) -> Result:
     require_outside_agent("serve", is_confined=context.is_confined)

@@ -56,7 +56,9 @@ class Metrics:
         rows += _show(
             "http_server_active_requests", "gauge", "Requests that are being answered.", self.active
         )
-        rows += _show("remand_commands_active", "gauge", "Commands that run, or wait for a thread.", waiting)
+        rows += _show(
+            "remand_commands_active", "gauge", "Commands that are running, or waiting for a thread.", waiting
+        )
         named = "remand_refusals_total"
         rows += [f"# HELP {named} Commands that were refused, by code.", f"# TYPE {named} counter"]
         rows += [f'{named}{{code="{code}"}} {count}' for code, count in sorted(self.refusals.items())]
@@ -67,9 +69,9 @@ class Metrics:
         seconds = spent.ru_utime + spent.ru_stime
         uptime = time.monotonic() - self._begun
         return [
-            *_show("process_cpu_time_seconds_total", "counter", "Processor time that was used.", seconds),
-            *_show("process_memory_usage_bytes", "gauge", "Memory that is in use.", _resident_bytes()),
-            *_show("process_uptime_seconds", "gauge", "How long the server runs.", uptime),
+            *_show("process_cpu_time_seconds_total", "counter", "CPU time used.", seconds),
+            *_show("process_memory_usage_bytes", "gauge", "Memory in use.", _resident_bytes()),
+            *_show("process_uptime_seconds", "gauge", "How long the server has been running.", uptime),
         ]
 
 

@@ -1,4 +1,4 @@
-"""Handoffs and the director for Python programs, on a repository's ledger or on an event log of their own."""
+"""Handoffs and the director for Python programs, on a repository's ledger or on their own event log."""
 
 from __future__ import annotations
 
@@ -242,7 +242,7 @@ class HandoffManager:
         instructions: str = "",
         handoff_id: str = "",
     ) -> str:
-        """Hands a task to an agent, under an id of your own if you give one; returns the id, `handoff:H-…`."""
+        """Hands a task to an agent, under your own id if you give one; returns the id, `handoff:H-…`."""
         return self._kept.initiate(task_id, target_agent, source_agent, instructions, handoff_id)
 
     def reject_handoff(self, handoff_id: str, agent: str, rejection: TaskRejection) -> bool:
@@ -268,7 +268,7 @@ def _agrees(stated: object, named: str) -> bool:
 
 
 class _LogHandoffs:
-    """Handoffs of a program that keeps a log of its own."""
+    """Handoffs of a program that keeps its own log."""
 
     def __init__(self, event_log: EventLog, task_context: TaskContext | None) -> None:
         self._log = event_log

@@ -1,4 +1,4 @@
-"""Runs each tool call as a call of our own command line, in a process of its own, and reads its JSON answer."""
+"""Runs each tool call as a call of our own command line, in its own process, and reads its JSON answer."""
 
 from __future__ import annotations
 

@@ -91,7 +91,7 @@ class AgentTools:
         )
 
     async def _next_step(self, claim: CommandResult, name: str) -> dict[str, str]:
-        """What an agent does that finds nothing new: go on with what it holds, or stop where it is no agent."""
+        """What an agent does that finds nothing new: continue with what it holds, or stop where it is no agent."""
         if claim.data["refused"] == "not_eligible":
             return {"next": NOT_AN_AGENT}
         if claim.data["refused"] != "nothing_to_claim":
@@ -129,7 +129,7 @@ class AgentTools:
 
     async def feedback(self, task: TaskName) -> tools.FeedbackResult:
         """Read a task with all that reviewers, gates and the user have said about it. Unread feedback keeps work
-        from being handed in.
+        from being submitted.
         """
         answer = await self._runner.call("task prompt", task)
         return tools.result(
@@ -169,7 +169,7 @@ class AgentTools:
         reason_summary: Annotated[str, Meta(description="the reason, in one line")],
         what_attempted: Annotated[
             list[str],
-            Meta(description="at least two attempts that were really made, and the result of each"),
+            Meta(description="at least two attempts that were actually made, and the result of each"),
         ],
         blocking_factor: Annotated[str, Meta(description="the specific blocker, for others to check")],
         task: Annotated[str, Meta(description="the task; empty: the one you work on")] = "",
@@ -188,7 +188,7 @@ class AgentTools:
         ] = None,
     ) -> tools.RejectionResult:
         """Say that the task you hold cannot be done as it stands, with a record of what was tried. It is judged by its
-        substance: valid, it ends your duty; else `issues` say what is missing and the work goes on.
+        substance: valid, it ends your duty; else `issues` say what is missing and the work continues.
         """
         held = handoff or await self._handoff(task or await self._own_task())
         answer = await self._runner.call(

@@ -252,7 +252,7 @@ NEXT_STEPS = {
     "nothing_to_review": "Call review_queue for what awaits review.",
     "stale_review": "Call review_diff for the latest submission, and review that commit.",
     "unknown_handoff": "Call reject_task without task and handoff: it is the task that you hold.",
-    "unknown_task": "Call status without a task for the tasks that there are.",
+    "unknown_task": "Call status without a task to list all tasks.",
     "waits_on_other": "Call next_task without a task for another one.",
 }
 """What to do about a refusal, where a tool is the way; for all others the command line's own words do."""

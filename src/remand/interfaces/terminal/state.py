@@ -165,7 +165,7 @@ def initial_state(questions: Sequence[Question], *, why_not: str = "") -> ViewSt
 def update_questions(
     state: ViewState, before: Sequence[Question], after: Sequence[Question], now: float
 ) -> ViewState:
-    """The state when the questions have changed: the same one is looked at as long as it is there.
+    """The state when the questions have changed: the same one is looked at while it is there.
 
     Should it be gone, or its options be others, the keys rest for a moment.
     """

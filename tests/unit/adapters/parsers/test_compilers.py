@@ -192,7 +192,7 @@ def test_a_complaint_of_tsc_about_no_file_is_an_error_unless_it_is_about_the_set
     about_types = b"error TS2688: Cannot find type definition file for 'node'.\n"
 
     assert say("tsc", about_types, status=2).figures["errors"] == 1
-    with pytest.raises(UnreadableReport, match="could not begin"):
+    with pytest.raises(UnreadableReport, match="could not start"):
         say("tsc", b"error TS18003: No inputs were found in config file 'tsconfig.json'.\n", status=2)
 
 

@@ -116,7 +116,7 @@ def test_a_mypy_that_says_nothing_has_measured_nothing() -> None:
 
 
 def test_a_mypy_that_speaks_of_more_errors_than_it_shows_is_not_believed() -> None:
-    with pytest.raises(UnreadableReport, match="speaks of 2"):
+    with pytest.raises(UnreadableReport, match="reports 2"):
         say("mypy", b"a.py:1: error: x  [y]\nFound 2 errors in 1 file (checked 1 source file)\n")
 
 

@@ -89,10 +89,10 @@ UNREADABLE = {
     "cargo/manifest": "did not say that the build finished",
     "eslint/no-files": "status 2",
     "junit/pytest-usage": "wrong usage",
-    "mypy/missing": "speaks of 1 errors, of which 0 can be read",
+    "mypy/missing": "reports 1 errors, of which 0 can be read",
     "ruff/configuration": "status 2",
-    "tsc/no-file": "could not begin: TS6053",
-    "tsc/no-project": "could not begin: TS5058",
+    "tsc/no-file": "could not start: TS6053",
+    "tsc/no-project": "could not start: TS5058",
 }
 
 

@@ -234,7 +234,7 @@ def test_a_node_made_twice_with_other_content_stays_as_it_was_first() -> None:
     view = folded(task_added(T1, "Mend the roof"), task_added(T1, "Burn the house"))
 
     assert node_of(view, N1).content == "Mend the roof"
-    assert reasons(view) == [("node.create", f"{N1} exists and says something else")]
+    assert reasons(view) == [("node.create", f"{N1} already exists with other content")]
 
 
 def test_a_node_made_twice_alike_is_no_conflict_even_after_an_edit() -> None:

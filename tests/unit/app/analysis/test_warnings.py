@@ -121,7 +121,7 @@ def test_that_this_agent_rejected_this_task_is_told_as_such() -> None:
     (warning,) = warned(task_added(task_id(0), ROOF), *no(0), agent="Bob")
 
     assert warning.kind == "agent_rejected_task"
-    assert "Bob rejected this very task" in warning.message
+    assert "Bob rejected this task" in warning.message
 
 
 @pytest.mark.parametrize(

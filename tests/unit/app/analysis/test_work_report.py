@@ -153,7 +153,7 @@ REVIEWED = (
     [
         ((), ""),
         ((TaskReassigned(task_id=T1, target="Bob"),), "on to Bob"),
-        ((task_claimed("Bob", H2, epoch=2),), "Bob went on"),
+        ((task_claimed("Bob", H2, epoch=2),), "Bob continued"),
         ((EscalationOpened(task_id=T1, reason="Who?"),), "the user was asked"),
         ((TaskReassigned(task_id=T1, target="Bob"), review_retracted()), "taken back"),
         ((TaskReassigned(task_id=T1, target="Bob"), review_retracted("V-9")), "on to Bob"),

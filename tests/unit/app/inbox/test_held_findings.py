@@ -237,7 +237,7 @@ def test_a_finding_is_shown_with_what_reviewers_made_of_its_kind_before() -> Non
     assert found.lines == (
         "tests/test_a.py:3: test_deleted: 1 test deleted: `test_a`",
         (
-            "Why: what it proved is proved no longer. What settles it: restore it, or leave it to a reviewer to accept. "
+            "Why: what it proved is no longer proved. Remedy: restore it, or leave it to a reviewer to accept. "
             "Reviewers accepted this kind 1 of 2 times before."
         ),
     )

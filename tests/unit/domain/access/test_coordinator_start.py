@@ -8,7 +8,7 @@ from remand.domain.access.coordinator_start import NEVER_STARTING, StartFacts, s
 from remand.interfaces.cli.registry import COMMANDS
 
 WHO = {
-    "agent": ({"agent": "REMAND_TASK"}, "REMAND_TASK says that an agent calls"),
+    "agent": ({"agent": "REMAND_TASK"}, "REMAND_TASK shows that an agent is calling"),
     "actor": ({"actor": "Alice"}, "Alice acts"),
     "variable": ({"variable": "off"}, "REMAND_COORDINATOR is off"),
     "mistyped": ({"variable": "0ff"}, "REMAND_COORDINATOR is 0ff"),
@@ -19,7 +19,7 @@ WHO = {
     "channels": ({"has_own_channels": True}, "REMAND_NOTIFY"),
 }
 SURROUNDINGS = {
-    "ci": ({"ci": "CI"}, "CI says that this is continuous integration"),
+    "ci": ({"ci": "CI"}, "CI shows that this is continuous integration"),
     "init": ({"init": "sh"}, "process 1 is `sh`"),
     "file_system": ({"file_system": "nfs4"}, "a network file system (nfs4)"),
 }

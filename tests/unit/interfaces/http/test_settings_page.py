@@ -40,5 +40,5 @@ def test_no_patch_makes_a_wrong_file_shows_a_secret_or_does_nothing() -> None:
         make_patch(secret, change(secret, "lease", "45m"))
     with pytest.raises(UsageError, match="already"):
         make_patch('[policy]\nlease = "1h"\n', change('[policy]\nlease = "1h"\n', "lease", "1h"))
-    with pytest.raises(UsageError, match="by hand"):
+    with pytest.raises(UsageError, match="yourself"):
         make_patch("", SettingsChange("Set it", None, "set it"))

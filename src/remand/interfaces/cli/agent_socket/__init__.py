@@ -1,1 +1,1 @@
-"""Calls of agents through a socket of their own: the agent's side, the policy and the server."""
+"""Calls of agents through their own socket: the agent's side, the policy and the server."""

@@ -1,4 +1,7 @@
-"""The agent's side of its socket: sends a call and prints the answer. Imports only what the command line has loaded already."""
+"""The agent's side of its socket:
+
+sends a call and prints the answer. Imports only what the command line has already loaded.
+"""
 
 from __future__ import annotations
 
@@ -14,16 +17,16 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
 LOCAL = ("", "help", "--version", "completion", "mcp")
-"""What needs no ledger, or has each of its calls come by here."""
+"""Commands that need no ledger, or that send each of their own calls through the socket."""
 MAX_VALUE = 4 << 20
 LONGEST = 7200.0
-"""Seconds that a call which is measured may take; a socket that closes is noticed at once."""
+"""How many seconds a call that runs gates may take; if the socket closes, the client notices at once."""
 SHORT = 120.0
 USAGE, ENVIRONMENT = 2, 3
 _VALUED = ("-C", "--as", "--key")
 _FILES = (("handoff reject", "--from"), ("simulate", "--policy"))
-"""Options that name a file, which is sent whole."""
-SOCKET_CLOSED = "The agent socket of this run is closed ({why}): {socket}. The run has ended, or its scheduler has stopped, so calls have no effect any more. Stop; commits are kept."
+"""Options that name a file, whose content is sent."""
+SOCKET_CLOSED = "The agent socket of this run is closed ({why}): {socket}. The run has ended, or its scheduler has stopped, so calls no longer have any effect. Stop; commits are kept."
 
 
 class UnusableValue(Exception):  # noqa: N818 - it is the value that cannot be used
@@ -31,7 +34,7 @@ class UnusableValue(Exception):  # noqa: N818 - it is the value that cannot be u
 
 
 def is_local(call: CommandCall) -> bool:
-    """True for a call that is carried out here, although there is an agent socket."""
+    """True for a call that runs here although there is an agent socket."""
     return call.command in LOCAL or call.wants_help
 
 
@@ -57,7 +60,7 @@ def run(socket: str, call: CommandCall, arguments: list[str], settings: list[str
 
 
 def resolve_arguments(call: CommandCall, arguments: list[str]) -> tuple[list[str], bytes]:
-    """The arguments with texts in place of files and standard input, which only the agent can read, and a whole record."""
+    """The arguments with the content of files and standard input, which only the agent can read, and of a record file."""
     found: list[str] = []
     given = b""
     items = iter(arguments)
@@ -98,7 +101,7 @@ def without_options(words: Sequence[str], options: Collection[str]) -> list[str]
 
 
 def _text(value: str, *, is_file: bool = False) -> str:
-    """A value, or what it points to: `@file` a file, `-` standard input."""
+    """A value, or what it refers to: `@file` a file, `-` standard input."""
     if value == "-":
         return _require_length(sys.stdin.read(MAX_VALUE + 1), "standard input")
     if not is_file and (not value.startswith("@") or len(value) == 1):
@@ -112,7 +115,7 @@ def _text(value: str, *, is_file: bool = False) -> str:
 
 
 def _working_folder() -> str:
-    """Where the agent is; empty when that folder is gone."""
+    """The agent's current folder; empty if it no longer exists."""
     try:
         return os.getcwd()
     except OSError:

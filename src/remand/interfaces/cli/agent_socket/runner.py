@@ -1,4 +1,4 @@
-"""Runs one call for an agent that we started, or that has a token, in a process of our own outside of its sandbox."""
+"""Runs one call for an agent that Remand started, or that has a token, in a separate process outside its sandbox."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from remand.wiring.coordinator import read_call
 
 
 def main() -> None:
-    """Runs the call and leaves with its exit code. Standard input holds nothing else that could be read."""
+    """Runs the call and exits with its exit code. Standard input contains nothing else."""
     option, _, known_by = (sys.argv[1:2] or [""])[0].partition("=")
     has_known_by = option == "--known-by"
     if len(sys.argv) > 1:

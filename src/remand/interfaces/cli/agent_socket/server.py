@@ -1,4 +1,4 @@
-"""Answers the calls and hooks of agents that come through their sockets, outside of their sandbox."""
+"""Answers calls and hooks that agents send through their sockets, outside their sandboxes."""
 
 from __future__ import annotations
 
@@ -42,19 +42,19 @@ from remand.wiring.ledger import find_place
 from remand.wiring.startup import LedgerLocation, SessionTask, may_block_again
 
 MARGIN = 3.0
-"""How much earlier than at its own deadline a hook is answered from here."""
+"""How many seconds before its own deadline a hook gets its answer."""
 MIN_GATE_SECONDS = 0.5
 FIRING_INDEX = 7
-"""Where among the settings of a call stands what two hooks of one event have in common."""
+"""The position, among a call's settings, of the value that two hooks of the same event share."""
 IMPORT_FAILED = "Your commits could not be imported for task {task}: {why} Fix that and stop again; if you cannot, tell the user."
 
 
 _NAMES = ("agent", "reviewer")
-"""Options by which somebody acts."""
+"""Options that name the actor."""
 
 
 class PermittedCall(NamedTuple):
-    """A call that may be carried out, once what it names has turned out to be the caller's own."""
+    """A call that may run, because what it names belongs to the caller."""
 
     permission: agent_calls.CommandPermission
     call: CommandCall
@@ -62,12 +62,12 @@ class PermittedCall(NamedTuple):
 
     @property
     def subject(self) -> str:
-        """What it names; empty when it names nothing, or only reads."""
+        """What it names; empty if it names nothing, or only reads."""
         return str(getattr(self.options, self.permission.named, "") or "") if self.permission.about else ""
 
 
 def require_permitted(agent_call: AgentCall, call: CommandCall) -> PermittedCall:
-    """A call through an agent socket; raises what keeps it from being carried out."""
+    """The permitted call; raises if the caller may not make it."""
     caller = agent_call.caller
     agent_calls.require_call_size(agent_call.arguments)
     if call.usage_error:
@@ -89,7 +89,7 @@ def require_permitted(agent_call: AgentCall, call: CommandCall) -> PermittedCall
 
 
 def _require_own_place(agent_call: AgentCall, call: CommandCall) -> None:
-    """Refuses a folder outside the worktree. It is not looked at: inside, there is but one ledger to speak to."""
+    """Refuses a folder outside the worktree. The folder is not read: inside the worktree there is only one ledger."""
     if call.folder != ".":
         own = os.path.normpath(agent_call.caller.worktree.folder)
         meant = os.path.normpath(os.path.join(agent_call.folder or own, call.folder))
@@ -97,7 +97,7 @@ def _require_own_place(agent_call: AgentCall, call: CommandCall) -> None:
 
 
 def _acting_names(found: PermittedCall) -> list[str]:
-    """The names under which a call would act. Whom a reading command asks about is free."""
+    """The names under which a call would act. A reading command may ask about anybody."""
     names = [found.call.actor]
     if found.permission.about and found.call.command != "review request":
         names += [str(getattr(found.options, name, "") or "") for name in _NAMES]
@@ -105,9 +105,9 @@ def _acting_names(found: PermittedCall) -> list[str]:
 
 
 def build_arguments(caller: AgentCaller, call: CommandCall, settled: Mapping[str, str]) -> list[str]:
-    """The words in which a call is carried out, with some of its options settled, whatever it gave for them.
+    """The arguments with which a call runs; some options are set here, whatever the call gave for them.
 
-    An idempotency key counts for the run alone: nobody can use up another's.
+    An idempotency key applies only to the run, so that nobody can use up another's.
     """
     common = ["--json"] if call.is_json else []
     if call.key:
@@ -120,7 +120,7 @@ def build_arguments(caller: AgentCaller, call: CommandCall, settled: Mapping[str
 
 
 def is_hook(arguments: list[str]) -> bool:
-    """True for a call of a host's hook; a relayed call is none, and comes through no agent socket."""
+    """True for a host's hook call. A relayed call is not one, and never comes through an agent socket."""
     return arguments[:1] == ["hook"] and arguments[1:2] != ["relay"]
 
 
@@ -131,7 +131,7 @@ def is_stop(arguments: list[str]) -> bool:
 
 
 class SocketHooks:
-    """Answers hooks. Whose session it is and which task it is about is settled by the socket."""
+    """Answers hooks. The socket determines the session and its task."""
 
     def __init__(
         self,
@@ -144,7 +144,7 @@ class SocketHooks:
         self._inspect = inspect
 
     def answer(self, agent_call: AgentCall) -> CallResult:
-        """The answer to a hook in its host's own form. A failure of our own is a no to a stop."""
+        """The answer to a hook in its host's format. If Remand itself fails, a stop is blocked."""
         found = entry.parse_arguments(agent_call.arguments[1:])
         module = startup.load_host(found[0]) if found else None
         if found is None or module is None:
@@ -182,13 +182,16 @@ class SocketHooks:
         return _parse_relayed_answer(relayed)
 
     def _record_tool_use(self, agent_call: AgentCall, call: HookCall, bound: SessionTask) -> None:
-        """Writes down what was run, and renews the lease now and then."""
+        """Records the tool use, and renews the lease now and then."""
         activity.append_to_journal(call, self._place, bound)
         if activity.is_heartbeat_due(self._place, bound.task_id):
             self._handler.run_call(agent_call, ["--json", "task", "heartbeat", bound.task_id])
 
     def _fixed_fields(self, agent_call: AgentCall, call: HookCall) -> dict[str, object]:
-        """What of a call is not the agent's to say: one run is one session, and its work is as we find it."""
+        """Fields of a call that the agent cannot set:
+
+        one run is one session, and the state of its work is read here.
+        """
         caller = agent_call.caller
         firing = (
             agent_call.settings[FIRING_INDEX][:600]
@@ -206,11 +209,11 @@ class SocketHooks:
 
     @staticmethod
     def _tip(worktree: TaskWorktree) -> str:
-        """The commit at the tip of a worktree's branch, as the repository has it; empty when there is none."""
+        """The commit at the tip of a worktree's branch, as the repository has it; empty if there is none."""
         return coordinator.read_ref(worktree.common_dir, f"refs/heads/{worktree.branch}")
 
     def _worktree_fields(self, caller: AgentCaller) -> dict[str, object]:
-        """The state of the worktree of an agent that wants to stop, after its commits are imported."""
+        """The state of the worktree of an agent that wants to stop, after its commits were imported."""
         try:
             head = self._handler.import_commits(caller)
             return {"head": head, "uncommitted": list(self._inspect(caller.worktree).uncommitted)}
@@ -231,7 +234,7 @@ def _relay_arguments(words: dict[str, object]) -> list[str]:
 
 
 def _parse_relayed_answer(relayed: CallResult) -> HookAnswer:
-    """The answer to a relayed call; raises when there is none."""
+    """The answer to a relayed call; raises if there is none."""
     code, output, errors = relayed
     found = dispatch.parse_relayed_answer(code, output)
     if found is None:
@@ -242,14 +245,14 @@ def _parse_relayed_answer(relayed: CallResult) -> HookAnswer:
 
 RUNNER_MODULE = "remand.interfaces.cli.agent_socket.runner"
 LONGEST = 7200.0
-"""Seconds after which a call is ended, however it came about."""
+"""After how many seconds any call is ended."""
 LONGEST_WAIT = 3600.0
 LOOK_AGAIN = 0.2
 MAX_MEASURED_CALLS = max(4, 2 * (os.cpu_count() or 1))
-"""How many calls are measured at a time; the others wait for their turn."""
+"""How many calls may run gates at a time; the others wait."""
 
 ImportCommits = Callable[[TaskWorktree], str]
-"""Takes a confined agent's commits into the repository; gives the tip of its branch. Raises `CannotRun`."""
+"""Imports a confined agent's commits into the repository and returns the tip of its branch. Raises `CannotRun`."""
 InspectWorktree = Callable[[TaskWorktree], WorktreeState]
 
 
@@ -259,13 +262,16 @@ def make_sockets(
     inspect: InspectWorktree,
     environment: Mapping[str, str] | None = None,
 ) -> AgentSockets:
-    """Sockets for the agents of the ledger in a repository; processes open it with this environment. Its `end` closes them all."""
+    """Sockets for the agents of a repository's ledger; processes open the ledger with this environment.
+
+    Its `end` closes them all.
+    """
     handler = AgentCallHandler(root, import_commits=import_commits, inspect=inspect, environment=environment)
     return coordinator.make_agent_sockets(find_place(root), handler)
 
 
 class AgentCallHandler:
-    """Runs what an agent may call, in its name; all else is refused."""
+    """Runs the permitted calls of agents in their names, and refuses all others."""
 
     def __init__(
         self,
@@ -288,7 +294,7 @@ class AgentCallHandler:
         self._left: set[str] = set()
 
     def is_long(self, agent_call: AgentCall) -> bool:
-        """True for a call that measures, or waits for that."""
+        """True for a call that runs gates or waits for them."""
         if is_hook(agent_call.arguments):
             return is_stop(agent_call.arguments)
         permission = agent_calls.PERMITTED_COMMANDS.get(parse_call(agent_call.arguments).command)
@@ -333,7 +339,7 @@ class AgentCallHandler:
         return self.run_call(agent_call, arguments)
 
     def _task_of(self, agent_call: AgentCall, found: PermittedCall) -> str:
-        """The task that a call is about, by whatever name it was given; what is not there is said as the ledger says it."""
+        """The task that a call names, by any of its names; an unknown task is refused with the ledger's message."""
         words = ("task", "show") if found.permission.about == agent_calls.TASK else ("handoff", "status")
         code, output, _ = self.run_call(agent_call, ["--json", *words, "--", found.subject])
         try:
@@ -345,7 +351,7 @@ class AgentCallHandler:
         return str(known.get("task_id", ""))
 
     def _submission_options(self, caller: AgentCaller, found: PermittedCall) -> dict[str, str]:
-        """The commit and branch of a done claim: what the agent has committed, and nothing else it could name."""
+        """The commit and branch of a done claim: always what the agent has committed."""
         worktree = caller.worktree
         agent_calls.require_own_branch(worktree.branch, getattr(found.options, "branch", "") or "")
         tip = self.import_commits(caller)
@@ -360,7 +366,7 @@ class AgentCallHandler:
         return name
 
     def _wait_for_gates(self, caller: AgentCaller, seconds: float) -> None:
-        """Waits for the gates of the caller's task, without a process that does nothing else."""
+        """Waits for the gates of the caller's task without starting a process just for that."""
         runs = coordinator.BackgroundRuns(startup.folders_of(self._place).gate_runs)
         until = time.monotonic() + max(0.0, min(seconds, LONGEST_WAIT))
         while runs.is_running(caller.task_id) and time.monotonic() < until:
@@ -369,7 +375,7 @@ class AgentCallHandler:
             time.sleep(LOOK_AGAIN)
 
     def run_measured_call(self, agent_call: AgentCall, arguments: list[str], seconds: float) -> CallResult:
-        """Runs a call that measures, when its turn has come."""
+        """Runs a call that runs gates, when it is its turn."""
         while not self._room.acquire(timeout=LOOK_AGAIN):
             if agent_call.caller.run_id in self._left:
                 raise EnvironmentFault("The run is over.")
@@ -379,7 +385,7 @@ class AgentCallHandler:
             self._room.release()
 
     def run_call(self, agent_call: AgentCall, arguments: list[str]) -> CallResult:
-        """Runs a call, through the coordinator where that is possible."""
+        """Runs a call, through the coordinator if possible."""
         call = parse_call(arguments)
         path = startup.find_socket(self._place)
         if (
@@ -400,7 +406,7 @@ class AgentCallHandler:
 
 
 def call_settings(agent_call: AgentCall) -> list[str]:
-    """What a call is carried out under: the socket's own agent and task, and how wide the agent's screen is."""
+    """The settings of a call: the socket's own agent and task, and the width of the agent's screen."""
     said = dict(zip((*FORWARDED_VARIABLES, "is_terminal", "width"), agent_call.settings, strict=False))
     forced = {"REMAND_ACTOR": agent_call.caller.agent, "REMAND_TASK": agent_call.caller.task_id}
     width = said.get("width", "")
@@ -420,7 +426,7 @@ def _encode_stream(text: io.StringIO) -> bytes:
 
 
 AWAY_SECONDS = 60.0
-"""How long a call of an agent waits for a server that is away."""
+"""How long an agent's call waits for an unreachable server."""
 SHORT = 120.0
 SERVER_LOOK_AGAIN = 1.0
 
@@ -438,7 +444,7 @@ def make_host_sockets(
 
 
 class HostCallHandler(AgentCallHandler):
-    """Runs what an agent may call. Commits come to the server before anything is said of them."""
+    """Runs the permitted calls of a host's agents. Commits are sent to the server before calls that name them."""
 
     def __init__(
         self,
@@ -457,7 +463,7 @@ class HostCallHandler(AgentCallHandler):
         self._hooks = SocketHooks(place, self, inspect)
 
     def import_commits(self, caller: AgentCaller) -> str:
-        """Imports an agent's commits and brings the tip to the server. Raises CannotRun."""
+        """Imports an agent's commits and sends the tip to the server. Raises CannotRun."""
         tip = super().import_commits(caller)
         try:
             self._delivery.deliver("task", caller.task_id, tip, AWAY_SECONDS)
@@ -469,7 +475,7 @@ class HostCallHandler(AgentCallHandler):
         return self._run(agent_call, arguments, SHORT)
 
     def run_measured_call(self, agent_call: AgentCall, arguments: list[str], seconds: float) -> CallResult:
-        """Runs a call that measures; a stop is asked about again until it is measured, or its time is up."""
+        """Runs a call that runs gates; asks again about a stop until the gates have finished or its time is up."""
         if arguments[:3] != ["--json", "hook", "relay"]:
             return self._run(agent_call, arguments, seconds)
         words, until = json.loads(arguments[3]), time.monotonic() + seconds - SERVER_LOOK_AGAIN
@@ -486,7 +492,7 @@ class HostCallHandler(AgentCallHandler):
             time.sleep(SERVER_LOOK_AGAIN)
 
     def _wait_for_gates(self, caller: AgentCaller, seconds: float) -> None:
-        """Waits on the server, and then asks it once more."""
+        """Waits on the server, then asks it once more."""
         agent_call = AgentCall(caller, time.monotonic(), "", [], [])
         self._run(
             agent_call, ["--json", "gate", "wait", caller.task_id, f"--timeout={seconds}"], seconds + SHORT

@@ -1,4 +1,7 @@
-"""Commands that change tasks, and what they warn of. Every agent calls these often, so the rest is loaded only where it is needed."""
+"""Commands that change tasks, and their warnings.
+
+Agents call these often, so everything else is loaded only if needed.
+"""
 
 from __future__ import annotations
 
@@ -106,7 +109,7 @@ def _claim(context: Context) -> Result:
 
 
 def claim_result(context: Context, answer: Acceptance) -> Result:
-    """What an agent learns of the claim it was given."""
+    """The answer to a claim."""
     event = next(event for event in answer.events if isinstance(event, TaskClaimed | HandoffAccepted))
     data = {
         "task_id": event.task_id,
@@ -156,7 +159,7 @@ def _change_claim(context: Context) -> Result:
 
 
 def _handoff(context: Context) -> str:
-    """The handoff under which the agent holds the task: as given, or that of its environment."""
+    """The handoff under which the agent holds the task: as given, or from its environment."""
     return context.arguments.handoff or context.origin.environment.get("REMAND_HANDOFF", "")
 
 
@@ -220,9 +223,9 @@ MOST_WARNED = 3
 def with_objections(
     context: Context, task: Task, data: dict[str, Any], show: Callable[[Console], None] | str
 ) -> Result:
-    """What a command says of a task, with a warning where keys that are not trusted object to it.
+    """The result of a command on a task, with a warning if untrusted keys object to it.
 
-    The command has done its work by now, and does not fail because a warning cannot be read.
+    The command has already done its work, so it does not fail if a warning cannot be read.
     """
     found = None
     try:
@@ -252,7 +255,7 @@ def objection_data(found: TaskObjections) -> dict[str, Any]:
 
 
 def objection_rows(found: TaskObjections) -> list[str]:
-    """Objections as people read them: one line for each key, and how many keys are left out."""
+    """Objections as text: one line for each key, and how many keys are left out."""
     rows = []
     for objection in found.shown:
         if objection.is_dismissed:

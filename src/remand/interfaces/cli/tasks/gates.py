@@ -1,4 +1,4 @@
-"""Commands on gates: run, history, report, and what the integrity gate finds and reviewers make of it."""
+"""Commands on gates: run, history, report, the integrity gate's findings, and reviewers' decisions on them."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ _HISTORY_COLUMNS: dict[str, Callable[[dict[str, Any]], str]] = {
     "commit": lambda row: (row["commit"] or "")[:12],
     "says": lambda row: row["says"],
 }
-"""The columns of the history, as people are shown them."""
+"""The columns of the history in text output."""
 
 
 @command(
@@ -120,7 +120,7 @@ def _run(context: Context) -> Result:
 
 
 def _settle_text(context: Context, task: Task | None, verdict: Verdict) -> str:
-    """How to settle what a verdict holds: by commands, where the task's work is held for it already."""
+    """How to settle held findings: with commands, if the task's work is already held for them."""
     if verdict.status is not GateStatus.HELD:
         return ""
     if task is None or not set(verdict.suspicions) & set(findings.open_findings(task)):
@@ -187,13 +187,14 @@ def _history_row(event: Any) -> dict[str, Any]:
 
 @command(
     "gate check",
-    argument("commit", nargs="?", default="HEAD", help="the commit that is to be merged; HEAD by default"),
-    argument(
-        "--base", required=True, metavar="REF", help="the branch it goes to, whose rules and keys count"
-    ),
+    argument("commit", nargs="?", default="HEAD", help="the commit to merge; HEAD by default"),
+    argument("--base", required=True, metavar="REF", help="the target branch, whose rules and keys apply"),
 )
 def _check(context: Context) -> Result:
-    """Says whether a commit may be merged, by the base alone: from the log that its branch carries, or as a server from its own."""
+    """Says whether a commit may be merged, by the base alone:
+
+    from the log that its branch carries, or on a server from its own log.
+    """
     options, repository = context.arguments, context.gateway.repository
     commit = require_commit(repository.commit(options.commit), options.commit)
     base = require_commit(repository.commit(options.base), options.base)
@@ -243,7 +244,7 @@ _DOUBTS = defaultdict(
         Doubt.VOID: "it was declared void",
     },
 )
-"""Why a verdict does not count, as people read it."""
+"""Why a verdict does not count, in words."""
 
 
 def _is_verdict_on(line: bytes, tree: str) -> bool:
@@ -294,13 +295,13 @@ def _wait(context: Context) -> Result:
 
 
 def wait_seconds(context: Context) -> float:
-    """How long to wait; a server has an end to it, and whoever calls waits again."""
+    """How long to wait; on a server this is limited, and the caller waits again."""
     given: float = context.arguments.timeout
     return given if context.origin.caller is None else min(MAX_SERVER_WAIT, given)  # also what is no number
 
 
 def _wait_for_all(context: Context) -> Result:
-    """Waits for the gates of every task that is held."""
+    """Waits for the gates of every claimed task."""
     with context.opened_ledger.store.read() as view:
         held = [task.id for task in view.tasks.every() if task.claim is not None]
     until = monotonic() + wait_seconds(context)
@@ -353,7 +354,7 @@ def _override(context: Context) -> Result:
 
 
 AUDITED = 500
-"""How many commits an audit looks at, where neither a range nor a date is given."""
+"""How many commits an audit examines without a range or date."""
 _SINCE = argument("--since", metavar="DATE", default="", help="a day or a time, local unless it has a zone")
 
 
@@ -367,7 +368,10 @@ _SINCE = argument("--since", metavar="DATE", default="", help="a day or a time, 
     ),
     argument("head", nargs="?", default="HEAD", help="the commit to examine; HEAD by default"),
     argument(
-        "--each", metavar="RANGE", default="", help="every commit of a range, each with its parent; no merges"
+        "--each",
+        metavar="RANGE",
+        default="",
+        help="every commit of a range against its parent, except merges",
     ),
 )
 def _examine(context: Context) -> Result:

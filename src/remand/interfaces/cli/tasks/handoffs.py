@@ -81,7 +81,7 @@ def _initiate(context: Context) -> Result:
     "handoff accept",
     argument("handoff"),
     argument("--agent"),
-    argument("--acknowledgment", default="", metavar="TEXT", help="what the agent answers, for the record"),
+    argument("--acknowledgment", default="", metavar="TEXT", help="the agent's reply, for the record"),
 )
 def _accept(context: Context) -> Result:
     options, agent = context.arguments, context.agent()
@@ -98,7 +98,7 @@ def _accept(context: Context) -> Result:
     argument("--commit", required=True, metavar="SHA"),
     argument("--branch", default="", help="the branch that contains the commit, if it is not the task's"),
     argument("--pr", type=int, default=0, metavar="N"),
-    argument("--result", default="", metavar="JSON", help="what came of it, for the record"),
+    argument("--result", default="", metavar="JSON", help="the result, for the record"),
 )
 def _complete(context: Context) -> Result:
     options, agent = context.arguments, context.agent()
@@ -134,7 +134,7 @@ def _status(context: Context) -> Result:
 def _render_handoff(
     found: HandoffView, filed: RejectionView | None, known: RejectionFacts
 ) -> Callable[[Console], None]:
-    """A handoff for people: its fields, then each part of its last rejection, and the decision."""
+    """A handoff as text: its fields, then each part of its last rejection, and the decision."""
     below = ("instructions", "override_message", "result")
     rows = [
         (field.replace("_", " "), getattr(found, field))
@@ -158,7 +158,7 @@ def _render_handoff(
 
 
 def _show_rejection(page: Page, filed: RejectionView, known: RejectionFacts) -> None:
-    """Everything that a decision rests on."""
+    """Everything on which a decision is based."""
     record = filed.rejection
     judged = f"{'valid' if filed.is_valid else 'invalid'}, score {filed.score:.2f}"
     if filed.is_imported:
@@ -296,7 +296,7 @@ def _reject(context: Context) -> Result:
 
 
 def _record(context: Context) -> dict[str, Any]:
-    """The record from its file, and from the options, which win."""
+    """The record from its file and from the options, which take precedence."""
     options = context.arguments
     record = _read_record(context, options.source) if options.source else {}
     if options.reason:
@@ -329,7 +329,7 @@ def _read_record(context: Context, source: str) -> dict[str, Any]:
 
 
 def _objects(context: Context, option: str, values: list[str]) -> list[Any]:
-    """The objects after an option, each given by itself or several in a list."""
+    """The objects after an option, given one by one or several in a list."""
     found: list[Any] = []
     for value in values:
         item = _json(option, context.text(value))
@@ -348,9 +348,9 @@ def _json(option: str, text: str) -> Any:
 
 
 def _consult_if_configured(context: Context, answer: Acceptance) -> str:
-    """Asks the user's adviser and director, where the policy names them; returns what they could not do.
+    """Runs the user's adviser and director if the policy names them; returns why they failed.
 
-    Where a coordinator runs it does so itself, in the user's environment and not in the agent's.
+    If a coordinator is running, it does so itself, in the user's environment instead of the agent's.
     """
     filed, policy = answer.task.rejections.last_rejection, context.opened_ledger.settings.rules().policy
     if filed is None or not policy.has_consultants:
@@ -361,7 +361,7 @@ def _consult_if_configured(context: Context, answer: Acceptance) -> str:
 
 
 def _ask_consultants(context: Context, task_id: str, handoff_id: str, *, is_users_own: bool) -> str:
-    """Asks adviser and director about a rejection; returns what they could not do."""
+    """Asks adviser and director about a rejection; returns why they failed."""
     policy = context.opened_ledger.settings.rules().policy
     consultants = make_consultants(context.opened_ledger, is_users_own=is_users_own)
     if policy.adviser:
@@ -413,7 +413,7 @@ def _consult(context: Context) -> Result:
 
 
 def _find_rejection(context: Context, answer: Acceptance) -> RejectionView:
-    """The rejection that an answer is about, whatever was filed since."""
+    """The rejection that an answer is about, even if another was filed since."""
     _, events = find_task(context, answer.task.id)
     wanted = (
         answer.task.rejections.last_rejection.rejection_id if answer.task.rejections.last_rejection else ""
@@ -493,11 +493,11 @@ def _render_rejection(data: dict[str, Any], headline: str) -> Callable[[Console]
         action="extend",
         default=[],
         metavar="ID",
-        help="tasks that exist already and take its place or block it",
+        help="existing tasks that replace or block it",
     ),
-    argument("--rationale", default="", metavar="TEXT", help="why it was decided so"),
+    argument("--rationale", default="", metavar="TEXT", help="the reason for the decision"),
     argument("--message", default="", metavar="TEXT", help="the message to the agent on an override"),
-    argument("--reassign-to", default="", metavar="AGENT", help="the agent that gets the task now"),
+    argument("--reassign-to", default="", metavar="AGENT", help="the agent that takes over the task"),
 )
 def _respond(context: Context) -> Result:
     options = context.arguments

@@ -117,7 +117,7 @@ def _inbox(context: Context) -> Result:
 
 
 def _page(found: Question, *, may_answer: bool) -> str:
-    """A question as people read it."""
+    """A question as text."""
     why, _, _ = found.question.partition(" Options: ")
     rows = [f"{found.escalation_id}  {found.task_id}  {one_line(found.title)}  (since {found.since[:19]})"]
     rows += [f"  {why}"]
@@ -189,7 +189,7 @@ def _write_prompt(context: Context, text: str) -> None:
 
 
 def _read_choice(context: Context, found: Question) -> str | None:
-    """The key of the option that was typed, as a number or as itself; empty to leave it, None at the end of input."""
+    """The key of the typed option, given as a number or a key; empty to skip it, None at the end of input."""
     numbers = sorted(dict(number_options(found.options)))
     shown = f"1-{len(numbers)}" if are_consecutive(numbers) else ", ".join(map(str, numbers))
     while True:
@@ -204,7 +204,7 @@ def _read_choice(context: Context, found: Question) -> str | None:
 
 
 def _read_guidance(context: Context, key: str) -> str:
-    """What the agent should know that continues: an unlock without guidance repeats what went wrong."""
+    """Guidance for the agent that continues: an unlock without guidance tends to repeat the mistake."""
     if key in (DISMISS, DISMISS_ALL):
         _write_prompt(context, "Reason, which is recorded: ")
     elif key == held_findings.REFUSE:
@@ -266,7 +266,7 @@ def _answer_result(answer: Acceptance, key: str, name: str) -> Result:
 
 
 def _settle_finding(context: Context, task: Task, finding: str, option: str) -> Result:
-    """Settles a held finding: the one that is named, or the only one."""
+    """Settles a held finding: the named one, or the only one."""
     held = open_findings(task)
     choice, _, named = _option_key(held_findings.HELD_OPTIONS, option).partition(":")
     meant = finding or named or (held[0] if len(held) == 1 else "")
@@ -287,7 +287,7 @@ def _settle_finding(context: Context, task: Task, finding: str, option: str) -> 
 def _resolve_answer(
     context: Context, task: Task, option: str, guidance: str
 ) -> tuple[decisions.AnswerCommand, str, str]:
-    """The command that an option, given as its key or its number, stands for, the key, and the question's id."""
+    """The command for an option given as its key or number, the key, and the question's id."""
     rules, filed = context.opened_ledger.settings.rules(), decisions.pending_rejection(task)
     with context.opened_ledger.store.read() as view:
         if filed is not None:
@@ -302,13 +302,13 @@ def _resolve_answer(
 
 
 def _question_id(task: Task) -> str:
-    """The id of what a task asks or alerts to, open or not."""
+    """The id of a task's question or alert, open or not."""
     alert = open_alert(task)
     return alert.id if alert else task.inbox.escalation.id if task.inbox.escalation else ""
 
 
 def _find_asking_task(context: Context, name: str) -> Task:
-    """The task that asked a question, by the question's id or its own; whether it is open the rules say."""
+    """The task that asked a question, by the question's id or its own; the rules say whether it is open."""
     find = {
         "E-": find_task_by_question,
         "R-": decisions.find_task_by_rejection,

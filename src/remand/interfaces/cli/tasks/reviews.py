@@ -1,4 +1,4 @@
-"""Commands of reviewers, and what follows from reviews: lockouts, reassignments and escalations."""
+"""Commands of reviewers, and the consequences of reviews: lockouts, reassignments and escalations."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ def _list_reviews(context: Context) -> Result:
 
 
 def _held_row(context: Context, work: HeldWork) -> dict[str, Any]:
-    """Held work as a row beside the submissions; what it waits for is in `held`, one entry a finding."""
+    """Held work as a row beside the submissions; `held` has an entry for each finding it waits for."""
     task, events = find_task(context, work.task_id)
     return {
         "task_id": work.task_id,
@@ -216,7 +216,7 @@ def _reject(context: Context) -> Result:
     argument("--reviewer"),
 )
 def _reject_task(context: Context) -> Result:
-    """Rejects the latest submission; what it was is looked up, since the reviewer names the task alone."""
+    """Rejects the latest submission, which is looked up because the reviewer names only the task."""
     options = context.arguments
     findings = parse_findings(context.text(options.text))
     task, _ = find_task(context, options.task)
@@ -226,7 +226,7 @@ def _reject_task(context: Context) -> Result:
 
 
 def _rejection_result(context: Context, answer: Acceptance) -> Result:
-    """What came of a rejection: who is locked out, who takes over, or what the user is asked."""
+    """The result of a rejection: who is locked out, who takes over, or what the user is asked."""
     task = answer.task
     passed_on = next((event for event in answer.events if isinstance(event, TaskReassigned)), None)
     data: dict[str, Any] = {
@@ -252,7 +252,7 @@ def _rejection_result(context: Context, answer: Acceptance) -> Result:
 
 
 def escalation_question(context: Context, task: Task) -> str:
-    """What an escalated task asks the user."""
+    """The question to the user about an escalated task."""
     with context.opened_ledger.store.read() as view:
         return question_text(task, answer_options(view, context.opened_ledger.settings.rules().team, task))
 

@@ -1,4 +1,4 @@
-"""Verdicts as printed, on tasks and on sessions without one; the work they hold, and how held findings are settled."""
+"""Verdicts as text, on tasks and on sessions without one; held work, and how to settle held findings."""
 
 from __future__ import annotations
 
@@ -42,17 +42,17 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 MOST_SHOWN = 100
-"""How many findings of a task are shown in lists; `remand task show` shows all."""
+"""How many findings of a task lists show; `remand task show` shows all."""
 
 
 def acting_member(context: Context, name: str = "", task: Task | None = None) -> Actor:
-    """Who acts, or the member of that name, with the roles of the team and the name that a task knows it by."""
+    """The actor, or the member of that name, with the team's roles and the name by which the task knows it."""
     team = team_for_task(context, task) if task else context.opened_ledger.settings.rules().team
     return context.limit(team.actor(name or context.actor(), confined=context.is_confined))
 
 
 def team_for_task(context: Context, task: Task) -> Team:
-    """The team, each member by the name that the task knows it by."""
+    """The team, each member by the name by which the task knows it."""
     with context.opened_ledger.store.read() as view:
         return context.opened_ledger.settings.rules().team.with_task_names(
             Lineage(view).participant_names(task)
@@ -60,14 +60,14 @@ def team_for_task(context: Context, task: Task) -> Team:
 
 
 def held_work_for(context: Context, who: Actor) -> list[HeldWork]:
-    """The held work that somebody may settle, the oldest first."""
+    """The held work that a member may settle, oldest first."""
     team = context.opened_ledger.settings.rules().team
     with context.opened_ledger.store.read() as view:
         return held_work(view, team, lambda task_id: task_events(view, task_id), who)
 
 
 def task_held_work(context: Context, task: Task) -> HeldWork | None:
-    """The held findings of a task, with commands for those that the actor may settle; None when there are none."""
+    """The held findings of a task, with commands for those that the actor may settle; None if there are none."""
     if not findings.open_findings(task):
         return None
     team = context.opened_ledger.settings.rules().team
@@ -94,7 +94,7 @@ def render_held_work(work: HeldWork, most: int = MOST_SHOWN) -> str:
 
 
 def finding_rows(held: HeldFinding) -> tuple[str, ...]:
-    """A finding in two lines, and on a line of its own, to be copied, the command that accepts it."""
+    """A finding in two lines and, on a separate line to be copied, the command that accepts it."""
     first, *second = held.lines or (held.finding,)
     explained = tuple(f"    {row}" for row in second)
     if not held.accept:
@@ -103,13 +103,13 @@ def finding_rows(held: HeldFinding) -> tuple[str, ...]:
 
 
 def settle_held(context: Context, request: c.SettleFinding, actor: str, *, step: int = 0) -> Task:
-    """Settles a finding; once all that stood in the way of the work is accepted, it is claimed done again."""
+    """Settles a finding; once everything that held the work is accepted, the work is claimed done again."""
     task = context.ask(request, actor, step=step).task
     return claim_again(context, task, step=step) if request.is_accepted else task
 
 
 def claim_again(context: Context, task: Task, *, step: int = 0) -> Task:
-    """Claims the work done once more when people have settled all that stood in its way; the task then."""
+    """Claims the work done again when everything that held it has been settled; returns the task."""
     claim, gates = task.claim, task.gates
     if claim is None or not is_settled_by_people(task):
         return task
@@ -127,7 +127,7 @@ def claim_again(context: Context, task: Task, *, step: int = 0) -> Task:
 
 
 def settlement_result(context: Context, task: Task, name: str) -> Result:
-    """What came of settling something: the task's status, and a command for each finding that is still held."""
+    """The result of settling a finding: the task's status, and a command for each finding that is still held."""
     actor, held = acting_member(context, name, task), findings.open_findings(task)
     data: dict[str, Any] = {
         "task_id": task.id,
@@ -186,14 +186,14 @@ def verdict_data(
 
 
 def rules_note(source: str) -> str:
-    """Whose rules a verdict went by, where they are the working tree's alone."""
+    """A note if the verdict used the working tree's own rules."""
     if source != "working tree":
         return ""
     return "\nThe rules come from the working tree, because the base branch has none."
 
 
 def done_claim_result(context: Context, claimed: ClaimOutcome) -> Result:
-    """What an agent reads of the done claim it made, and by whose rules it was judged."""
+    """The answer to a done claim, and whose rules it was judged by."""
     answer, verdict = claimed.answer, claimed.verdict
     if isinstance(answer, Refused):
         if verdict is None:
@@ -231,7 +231,7 @@ _COLUMNS = ("time", "host", "verdict", "session", "says")
 
 
 def session_rows(context: Context) -> list[dict[str, Any]]:
-    """Every verdict on a session, in the order of time."""
+    """Every verdict on a session, in order of time."""
     if not os.path.isdir(folders_of(context.place).session_ledger):
         return []
     with closing(open_session_ledger(context.place)) as opened, opened.store.read() as view:
@@ -241,7 +241,7 @@ def session_rows(context: Context) -> list[dict[str, Any]]:
 
 
 def session_history(context: Context) -> Result:
-    """What gates said of sessions."""
+    """The gates' results for sessions."""
     rows = session_rows(context)
     return Result(rows, session_table(rows, context.row_limit))
 

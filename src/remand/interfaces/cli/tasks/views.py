@@ -48,11 +48,11 @@ if TYPE_CHECKING:
 _SPENT = ("runs", "turns", "tokens", "seconds", "cost")
 HELD_HEADING = "Held until somebody settles the gates' findings:"
 MOST_UNCONFIRMED = 50
-"""How many events without effect are shown of a task."""
+"""How many events without effect a task's view shows."""
 MOST_COMMANDS = 50
-"""How many commands stand under the list of tasks."""
+"""How many commands are shown below the list of tasks."""
 _STORY_INDENT = 23
-"""Where the findings and reasons of a story begin: below the sentence that they belong to."""
+"""The indentation of findings and reasons below their sentence in a story."""
 _COLUMNS = ("task", "status", "priority", "agent", "tries", "nos", "title")
 
 
@@ -69,7 +69,7 @@ _COLUMNS = ("task", "status", "priority", "agent", "tries", "nos", "title")
     argument(
         "--holder", default="", metavar="AGENT", help="only tasks that this agent holds or has submitted"
     ),
-    argument("--skill", default="", metavar="NAME", help="only tasks that ask for this skill"),
+    argument("--skill", default="", metavar="NAME", help="only tasks that require this skill"),
     argument("--text", default="", metavar="WORDS", help="only tasks with these words in id, title or alias"),
     argument("--sessions", action="store_true", help="the sessions that hold no task, and nothing else"),
     *PAGE,
@@ -140,19 +140,19 @@ def _settle_commands(held: Iterable[HeldWork]) -> str:
 
 
 def find_task(context: Context, name: str) -> tuple[Task, list[Event]]:
-    """A task and its events; refuses a name that is none."""
+    """A task and its events; refuses an unknown name."""
     with context.opened_ledger.store.read() as view:
         return read_task(view, name)
 
 
 def read_task(view: Transaction, name: str) -> tuple[Task, list[Event]]:
-    """A task and its events as a view has them; refuses a name that is none."""
+    """A task and its events from a view; refuses an unknown name."""
     task = require_task(view.tasks.get(resolve_task_id(view, name)), name)
     return task, task_events(view, task.id)
 
 
 def unconfirmed_row(found: UnconfirmedEvent) -> dict[str, Any]:
-    """A releasing event without effect, as a plain row."""
+    """An event without effect, as a plain row."""
     event = codec.decode_stored_line(found.line)
     return {
         "ts": event.ts,
@@ -231,7 +231,7 @@ def _show(context: Context) -> Result:
 
 
 def _archive_data(view: Transaction, task: Task, events: list[Event]) -> dict[str, str]:
-    """Of an archived task, where its earlier lines are, and that an event waits for them."""
+    """For an archived task, where its earlier lines are, and whether an event waits for them."""
     archives = [event.archive for event in events if isinstance(event, TaskArchived)]
     found = {"archived": f"its lines are in archive {archives[-1][:16]}"} if archives else {}
     waiting = [one for one in view.missing.of_tasks({task.id}) if one.session.startswith(WAITING)]
@@ -310,7 +310,7 @@ def _page(
 
 @command("task prompt", argument("id"), argument("--agent"))
 def _prompt(context: Context) -> Result:
-    """Prints the prompt. That the agent which holds the task received its feedback is recorded before it is shown."""
+    """Prints the prompt. Before it is shown, it is recorded that the holder received its feedback."""
     task, events = find_task(context, context.arguments.id)
     actor = context.actor(option="agent")
     is_held = task.claim is not None and task.claim.agent != actor

@@ -284,9 +284,9 @@ def _waiting_text(view: Transaction, item: InboxItem) -> str:
     stays = {
         GATE_QUESTION: "No agent is started until the gate can be measured again.",
         DECISION_KIND: "The task stays blocked.",
-        HELD_KIND: f"{agent}'s work stays held, and nothing is handed in.",
+        HELD_KIND: f"{agent}'s work stays held, and nothing is submitted.",
         OBJECTION_KIND: "An approval of the work it names waits.",
-        REVIEW_KIND: "The work is not merged, and its author is free for other tasks.",
+        REVIEW_KIND: "The work is not merged, and its author can work on other tasks.",
         ALERT_KIND: f"{agent} continues, at your cost.",
     }.get(item.kind, "The task waits, and nobody works on it.")
     task = view.tasks.get(item.task_id)
@@ -328,7 +328,7 @@ def _own_reviews(query: PageQuery, found: Iterable[SubmissionUnderReview]) -> It
 
 def _review_item(query: PageQuery, work: SubmissionUnderReview) -> InboxItem:
     is_asked = bool(_own_names(query).intersection(work.requested))
-    asked = "You were asked for a review." if is_asked else "It awaits a review, and anybody may give it."
+    asked = "You were asked to review it." if is_asked else "It awaits a review by anybody."
     rank, label = KINDS[REVIEW_KIND]
     return InboxItem(
         id=f"review-{work.task_id}",

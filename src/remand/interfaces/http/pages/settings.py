@@ -28,7 +28,7 @@ from remand.wiring.ledger import event_publisher
 
 MAX_UNCONFIRMED, MAX_SESSIONS = 50, 20
 ACTIONS = ("token create", "token revoke")
-_BY_HAND = "remand.toml is written in a way that only a person can change. Set this by hand"
+_BY_HAND = "Remand cannot edit remand.toml as it is written. Change it yourself"
 
 
 class PolicyRow(NamedTuple):
@@ -188,7 +188,7 @@ def make_patch(before: str, change: SettingsChange) -> str:
     if change.text is None:
         raise UsageError(f"{_BY_HAND}: {change.by_hand}")
     if change.text == before:
-        raise UsageError("The base has it so already.")
+        raise UsageError("The base already has this value.")
     config.parse(change.text)
     old = f"a/{config.NAME}" if before else "/dev/null"
     lines = difflib.unified_diff(_lines(before), _lines(change.text), old, f"b/{config.NAME}")
@@ -198,7 +198,7 @@ def make_patch(before: str, change: SettingsChange) -> str:
     )
     if redact(patch) != patch:
         raise UsageError(
-            f"A line beside it looks like a secret, which no page shows. Change it by hand: {change.by_hand}"
+            f"A line beside it looks like a secret, which no page shows. Change it yourself: {change.by_hand}"
         )
     return patch
 
@@ -233,7 +233,7 @@ def _change(query: PageQuery, text: str) -> SettingsChange:
             require_call(query.caller, "keys")
             return _revoke_key(query, text, asked.get("key", ""))
         case _:
-            raise UsageError("Choose a change on the page of the settings.")
+            raise UsageError("Choose a change on the settings page.")
 
 
 def _add_member(text: str, asked: Mapping[str, str]) -> SettingsChange:
@@ -250,7 +250,7 @@ def _require_gate(text: str, gate: str, *, is_required: bool) -> SettingsChange:
     if gate not in tomllib.loads(text).get("gates", {}):
         raise UsageError("The base has no gate of that name.")
     changed = with_value(text, ("gates", gate, "required"), is_required)
-    notes = () if is_required else ("Its results are shown then, and reject nothing.",)
+    notes = () if is_required else ("Its results are then shown, but reject nothing.",)
     title = f"Make the gate {gate} {'required' if is_required else 'optional'}"
     return SettingsChange(title, changed, f"required = {toml_text(is_required)} of gate {gate}.", notes)
 
@@ -274,14 +274,14 @@ def _trust_key(query: PageQuery, text: str, asked: str) -> SettingsChange:
     else:
         request = parse_key_request(asked)
         if request is not None and request.project != query.rules.project:
-            raise UsageError("That key asks for the trust of another project.")
+            raise UsageError("That key requests trust in another project.")
         key = request.key if request else None
     if key is None:
-        raise UsageError("Paste the whole line that `remand keys request` prints on the key's machine.")
+        raise UsageError("Paste the complete line that `remand keys request` prints on the key's machine.")
     if any(known.id == key.id for known in query.rules.trusted):
         raise UsageError(f"The base has key {key.id} already; one that was revoked is not trusted again.")
     notes = (
-        "Ask its owner over another way whether this is their key: whoever has it acts as they may.",
+        "Ask its owner through another channel whether this is their key: whoever has it can act in their name.",
         f"Its id is {key.id}.",
     )
     changed = keys.add_trusted_key(text, key)
@@ -303,11 +303,9 @@ def _revoke_key(query: PageQuery, text: str, key_id: str) -> SettingsChange:
         )
     lost = sum(row.count for row in found.change.lost)
     notes = (
-        "What it signed and the base has keeps its effect; what it signs later has none.",
-        f"{lost:,} events of this ledger lose their effect by it."
-        if lost
-        else "No event loses its effect by it.",
-        f"For a stolen key, `remand keys revoke {key.id} --from SESSION:N` says from where on it was stolen.",
+        "Signed events that the base already has keep their effect; later ones have none.",
+        f"{lost:,} events of this ledger lose their effect." if lost else "No event loses its effect.",
+        f"For a stolen key, `remand keys revoke {key.id} --from SESSION:N` says since when it was stolen.",
     )
     by_hand = f"{keys.trusted_entry_text(key, found.ends)} in place of its entry."
     return SettingsChange(

@@ -300,7 +300,7 @@ class Site:
         visit = await self._visit(facts)
         name = request_path(scope).removeprefix("/do/").replace("/", " ")
         if name not in ACTIONS:
-            raise HttpProblem(NOT_FOUND, "not_found", "No form leads here.")
+            raise HttpProblem(NOT_FOUND, "not_found", "No form posts to this address.")
         given = dict(fields)
         page, address = _return_page(given.get("page", ""))
         problem, note = await self._carry_out(name, fields, visit.caller)
@@ -502,7 +502,7 @@ def _live_page(target: str) -> tuple[WebPage, PageAddress]:
     """The page to stream; refuses pages that never change."""
     page, address = _return_page(target)
     if not (page.is_live or page.is_watched):
-        raise HttpProblem(NOT_FOUND, "not_found", "This page stays as it is while it is open.")
+        raise HttpProblem(NOT_FOUND, "not_found", "This page does not update while it is open.")
     return page, address
 
 

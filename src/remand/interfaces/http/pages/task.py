@@ -407,7 +407,7 @@ class PromptView(NamedTuple):
 def read_prompt(query: PageQuery) -> PromptView:
     """The prompt of the task's next agent, for the user: reading it here records no receipt. Raises `HttpProblem`."""
     if not query.is_user:
-        detail = "Call `remand task prompt`: it records that you were told, and who is locked out is not."
+        detail = "Call `remand task prompt`: it records that the agent read the feedback, and refuses a locked-out agent."
         raise HttpProblem(FORBIDDEN, "user_only", detail)
     data = query.ask("task show", id=query.address.names["task"])
     with query.opened.store.read() as view:
