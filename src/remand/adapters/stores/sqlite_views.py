@@ -168,7 +168,7 @@ class LedgerView:
             rows = self._connection.execute(_LIST + where, statuses).fetchall()
         except (apsw.Error, UnicodeDecodeError) as error:
             raise EnvironmentFault(
-                f"The ledger {self._path} cannot be read ({error}). Should it be damaged, move it away; "
+                f"The ledger {self._path} cannot be read ({error}). If it is damaged, move it away; "
                 "it is made again from .got/events."
             ) from error
         return str(rows[0][0])

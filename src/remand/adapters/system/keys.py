@@ -270,7 +270,7 @@ class FileKeys:
     def _damaged_fault(self) -> EnvironmentFault:
         return EnvironmentFault(
             f"The machine's key {self._path} is damaged. Put it back from a backup, or move it away to have a new "
-            "one made; what the old one signed counts as long as it is among the trusted keys."
+            "one made; what the old one signed counts while it is among the trusted keys."
         )
 
     def _make(self) -> None:

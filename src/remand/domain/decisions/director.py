@@ -292,7 +292,7 @@ MAX_SAME_SLIPS = 2
 """How often the same missing part is requested before its absence counts as an invalid rejection."""
 MAX_SLIPS = 6
 """How many formally incomplete rejections of a task an agent may file before they count as invalid."""
-ENDS_THE_TASK = "INFEASIBLE ends the task, and only understanding shows whether it has to end"
+ENDS_THE_TASK = "accepting INFEASIBLE ends the task, and the rules cannot tell whether it has to end"
 
 
 class TaskDraft(Record, kw_only=True):

@@ -1,4 +1,4 @@
-"""Commands on keys, whose events count and up to where; and on tokens, who may call the server, as what and until when."""
+"""Commands on keys: which signatures count, and up to which event."""
 
 from __future__ import annotations
 
@@ -326,10 +326,10 @@ _MAX_DIGITS = 9
 
 @command(
     "token create",
-    argument("--member", required=True, metavar="NAME", help="whose it is; for a worker or a host, the machine's name"),
-    argument("--role", default="", choices=ROLES, metavar="R", help="what the holder may be; the member's only role by default, else one of"),
-    argument("--expires", default="90d", metavar="D", help="for how long it counts, as 12h or 90d, or until when, as 2027-01-31 (90d)"),
-    argument("--starts", action="extend", nargs="+", metavar="NAME", help="for a host: the members that it may start and speak for, or '*' for all but the user"),
+    argument("--member", required=True, metavar="NAME", help="the member; for a worker or a host, the machine's name"),
+    argument("--role", default="", choices=ROLES, metavar="R", help="the token's role; by default the member's only role, otherwise one of"),
+    argument("--expires", default="90d", metavar="D", help="how long the token is valid, such as 12h or 90d, or until when, such as 2027-01-31; 90d by default"),
+    argument("--starts", action="extend", nargs="+", metavar="NAME", help="for a host: the members that it may start and act for, or '*' for all but the user"),
 )  # fmt: skip
 def _create_token(context: Context) -> Result:
     actor, options, opened = context.user(), context.arguments, context.opened_ledger
@@ -350,7 +350,7 @@ def _create_token(context: Context) -> Result:
         "role": made.role,
         "expires_at": made.expires_at,
     }
-    text = f"{made.text}\nThis token counts as {made.role} until {format_time(made.expires_at)}. It is not shown again."
+    text = f"{made.text}\nThis token is valid as {made.role} until {format_time(made.expires_at)}. It is not shown again."
     return Result(data, text)
 
 
@@ -379,7 +379,7 @@ def _list_tokens(context: Context) -> Result:
     show = table(
         ("id", "member", "role", "may start", "", "expires"),
         rows,
-        "No tokens. `remand token create` makes one.",
+        "No tokens. `remand token create` creates one.",
     )
     return Result([_token_row(token, now) for token in found], show)
 

@@ -87,7 +87,7 @@ def test_what_was_accepted_stays_accepted() -> None:
     )
 
     assert [conflict.why for conflict in view.conflicts] == [
-        "the rejection was answered already, by ACCEPT"
+        "the rejection was already answered, by ACCEPT"
     ] * 2
     assert [name for name in view.graph.nodes if name.startswith(("decision:", "blocker:"))] == [
         DECISION,
