@@ -152,7 +152,7 @@ def effective_events(events: Sequence[Event]) -> Sequence[Event]:
 
 
 def evolve(task: Task | None, event: Event) -> Task | None:
-    """The task after the event. Events before a task's creation have nothing to apply to."""
+    """The task after the event. Events before a task's creation have no effect."""
     kind = type(event)
     if task is None:
         if isinstance(event, task_events.TaskAdded) and not tasks.is_backdated(event):
@@ -166,7 +166,7 @@ def evolve(task: Task | None, event: Event) -> Task | None:
 
 
 def replay(events: Iterable[Event]) -> Task | None:
-    """Folds one task's events, in their order. An archived task of which lines are elsewhere begins with its state."""
+    """Folds one task's events in order. An archived task with absent lines starts from its archived state."""
     task: Task | None = None
     given = list(events)
     history = archived_history(given) if any(type(event) is TaskArchived for event in given) else None
@@ -178,13 +178,13 @@ def replay(events: Iterable[Event]) -> Task | None:
 
 
 def _apply_answer_retracted(task: Task, event: review_events.AnswerRetracted) -> Task:
-    """Nothing follows: `replay` leaves out what was taken back. One that names its answer still came too late."""
+    """No effect: `replay` omits retracted answers. A retraction that still names its answer came too late."""
     late = "somebody had acted on the answer by then, or it was never given"
     return record_conflict(task, event, late) if event.answer else task
 
 
 def _require_current_claim(apply: Callable[[Task, E], Task]) -> Callable[[Task, E], Task]:
-    """Lets an event of a claim apply only while that very claim holds."""
+    """Applies an event of a claim only while that claim is active."""
 
     def apply_current(task: Task, event: E) -> Task:
         claim = task.claim
@@ -272,4 +272,4 @@ _LEGACY = frozenset(
         task_events.EdgeDeleted,
     }
 )
-"""What counts of the events that GoT tools wrote; their handoffs are history and no claims."""
+"""The effective events of GoT tools; their handoffs are history and not claims."""

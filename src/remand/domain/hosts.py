@@ -1,4 +1,4 @@
-"""The agent hosts that Remand knows, and which uncommitted files belong to their set-up and not to an agent's work."""
+"""The supported agent hosts, and which uncommitted files belong to their set-up rather than to an agent's work."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ DIRECTOR_COMMANDS = {
     "gemini": '["gemini"]',
     "qwen": '["qwen"]',
 }
-"""By which command a host decides on a rejection: it reads a prompt on standard input and prints its answer alone."""
+"""The command with which a host decides on a rejection: prompt on standard input, only the answer on output."""
 
 
 class SetupFiles:
-    """The files of the set-up, by their names from the worktree's root."""
+    """The files of the set-up, relative to the worktree's root."""
 
     __slots__ = ("_guarded", "_written")
 
     def __init__(self, written: Iterable[str] = (), guarded: Iterable[str] = ()) -> None:
         self._guarded = frozenset(guarded)
-        """Files that an agent may not change. Hosts rewrite some of them, and no agent is sent back for that."""
+        """Files that an agent may not change. As hosts rewrite some of them, no agent is sent back for a change."""
         self._written = self._guarded | frozenset(written)
-        """Files that `remand init` writes. Until somebody commits one, it is nobody's work."""
+        """Files written by `remand init`. Until somebody commits one, it does not count as work."""
 
     def is_work(self, path: str, *, is_tracked: bool) -> bool:
-        """Whether a changed file, or a folder of new ones (`name/`), is something that an agent has to commit."""
+        """Whether a changed file, or a folder of new ones (`name/`), must be committed by the agent."""
         if is_tracked:
             return path not in self._guarded
         if path.endswith("/"):

@@ -1,4 +1,4 @@
-"""The names of things: how ids look, are made, and are read from what people and old logs write."""
+"""Identifiers: their forms, how they are made, and how they are parsed from text and old logs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _NODE = lazy_pattern(r"[^\x00-\x1f\x7f]{1,200}")
 
 
 def make_id(prefix: str, now: Instant, random_hex: str) -> str:
-    """Makes an id that sorts by the second it was made in: `T-20261115-090000-1a2b3c4d`."""
+    """Makes an id that sorts by its creation time in seconds: `T-20261115-090000-1a2b3c4d`."""
     return f"{prefix}-{make_session_name(now, random_hex)}"
 
 
@@ -34,13 +34,13 @@ def make_session_name(now: Instant, random_hex: str) -> str:
 
 
 def parse_task_id(text: str) -> str | None:
-    """The bare task id in `T-…` or `task:T-…`; None when it is none."""
+    """The bare task id in `T-…` or `task:T-…`; otherwise None."""
     bare = text.removeprefix("task:")
     return bare if _TASK.fullmatch(bare) else None
 
 
 def creation_time(text: str) -> str:
-    """The second an id was made in, as an instant begins: `2026-11-15T09:00:00`; empty when the id does not tell."""
+    """The second of an id's creation, as an instant's prefix: `2026-11-15T09:00:00`; empty if unknown."""
     match = _STAMP.search(text)
     if match is None:
         return ""
@@ -49,18 +49,18 @@ def creation_time(text: str) -> str:
 
 
 def find_task_ids(text: str) -> tuple[str, ...]:
-    """The ids of the tasks a text names, each once."""
+    """The distinct task ids in a text."""
     return tuple(dict.fromkeys(_STAMPED.findall(text)))
 
 
 def parse_handoff_id(text: str) -> str | None:
-    """The bare handoff id in `H-…` or `handoff:H-…`; None when it is none."""
+    """The bare handoff id in `H-…` or `handoff:H-…`; otherwise None."""
     bare = text.removeprefix("handoff:")
     return bare if _HANDOFF.fullmatch(bare) else None
 
 
 def parse_id_end(text: str) -> str:
-    """The last characters of an id, by which people may name it; empty for a whole id, and for what cannot be one."""
+    """The last characters of an id, by which people may name it; empty for a whole id and invalid text."""
     match = _END.fullmatch(text)
     return match[1] if match else ""
 
@@ -76,25 +76,25 @@ def may_be_handoff_id(text: str) -> bool:
 
 
 def parse_run_id(text: str) -> str | None:
-    """The id of a run; None when it is none."""
+    """The id of a run; otherwise None."""
     return text if _RUN.fullmatch(text) else None
 
 
 def is_branch(text: str) -> bool:
-    """True for what a task's branch may be called: what git takes, and cannot be taken for anything else."""
+    """True for a valid name of a task's branch: accepted by git and unambiguous."""
     is_short = len(text.encode("utf-8", "replace")) <= MAX_BRANCH
     return is_short and is_git_branch(text) and not text.startswith(("-", "refs/"))
 
 
 def is_git_branch(text: str) -> bool:
-    """True for what git lets a branch be called, however long. `-x` is one."""
+    """True for a name that git accepts for a branch, of any length. `-x` is one."""
     if text in ("", "HEAD", "@") or _NO_BRANCH.search(text) or text.endswith("."):
         return False
     return all(part and part[0] != "." and not part.endswith(".lock") for part in text.split("/"))
 
 
 def parse_node_id(text: str) -> str | None:
-    """The graph's id for a text: tasks always carry their prefix; None when it cannot be an id."""
+    """The graph's id for a text: tasks always have their prefix; None if invalid."""
     bare = parse_task_id(text)
     if bare is not None:
         return f"task:{bare}"
@@ -102,7 +102,7 @@ def parse_node_id(text: str) -> str | None:
 
 
 def task_node_id(task: str) -> str:
-    """How a task is written in the graph."""
+    """A task's id in the graph."""
     return f"task:{task}"
 
 
@@ -112,7 +112,7 @@ def is_alias(text: str) -> bool:
 
 
 def is_agent_name(text: str) -> bool:
-    """True for a name one may put in a log line or a file without harm."""
+    """True for a name that is safe in a log line or file name."""
     return len(text) <= MAX_AGENT_NAME and _is_agent_name(text)
 
 

@@ -1,4 +1,4 @@
-"""Points in time as text of fixed width, and how far ahead of this machine's clock an event's may be."""
+"""Points in time as text of fixed width, and the limit on how far events may be ahead of the clock."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ _WIDTH = len("2026-11-15T09:00:00.000000Z")
 
 
 def format_instant(moment: datetime) -> Instant:
-    """Writes a moment as an instant; a naive moment is taken as UTC."""
+    """Formats a moment as an instant; a naive moment is taken as UTC."""
     aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
     return f"{aware.astimezone(UTC).replace(tzinfo=None).isoformat(timespec='microseconds')}Z"
 
 
 def add_seconds(value: Instant, seconds: float) -> Instant:
-    """The instant that many seconds later (or earlier, when negative), kept within the calendar."""
+    """The instant that many seconds later (earlier if negative), within the calendar."""
     try:
         later = datetime.fromisoformat(value[:-1]) + timedelta(seconds=seconds)
         return f"{later.isoformat(timespec='microseconds')}Z"
@@ -30,17 +30,17 @@ def add_seconds(value: Instant, seconds: float) -> Instant:
 
 
 def seconds_between(earlier: Instant, later: Instant) -> float:
-    """How many seconds lie between two instants; negative when they stand the other way round."""
+    """The seconds between two instants; negative if they are in reverse order."""
     return (datetime.fromisoformat(later[:-1]) - datetime.fromisoformat(earlier[:-1])).total_seconds()
 
 
 def next_instant(value: Instant) -> Instant:
-    """The next instant the clock can tell apart."""
+    """The next representable instant."""
     return add_seconds(value, 0.000001)
 
 
 def parse_instant(text: str) -> Instant | None:
-    """Reads any ISO 8601 time as an instant; None when it is none."""
+    """Parses an ISO 8601 time as an instant; None if invalid."""
     if is_instant(text):
         return text
     try:
@@ -50,7 +50,7 @@ def parse_instant(text: str) -> Instant | None:
 
 
 def parse_local_instant(text: str) -> Instant | None:
-    """Reads a day or a time that a person wrote; None when it is none. Without a zone it is the machine's local time."""
+    """Parses a date or time entered by a person; None if invalid. Without a zone it is local time."""
     try:
         return format_instant(to_utc(datetime.fromisoformat(text)))
     except (ValueError, OverflowError):
@@ -58,7 +58,7 @@ def parse_local_instant(text: str) -> Instant | None:
 
 
 def to_utc(moment: datetime) -> datetime:
-    """A moment in UTC; a naive one is the machine's local time, as `datetime.now()` gives it."""
+    """A moment in UTC; a naive one is local time, as from `datetime.now()`."""
     try:
         return moment.astimezone(UTC)
     except (ValueError, OverflowError, OSError):  # at an end of the calendar
@@ -66,13 +66,13 @@ def to_utc(moment: datetime) -> datetime:
 
 
 def is_instant(text: str) -> bool:
-    """True when the text is already in the fixed form."""
+    """True if the text is in the fixed format."""
     return len(text) == _WIDTH and _has_instant_form(text)
 
 
 @lru_cache(maxsize=64)
 def _has_instant_form(text: str) -> bool:
-    """Asked twice about most texts, one soon after the other: a signature has the time of its last event."""
+    """Cached, as most texts are checked twice: a signature has the time of its last event."""
     if not text.isascii() or text[4::3][:2] != "--" or text[10::9] != "T.":
         return False
     if text[-1] != "Z" or not text[:4].isdigit():
@@ -85,24 +85,24 @@ def _has_instant_form(text: str) -> bool:
 
 
 OLD_BOUND_SECONDS = 24 * 3600.0
-"""How far ahead events could be in versions without `policy.clock_skew`."""
+"""How far ahead events could be before `policy.clock_skew` existed."""
 
 
 def latest_event_time(now: Instant, skew: float, bounded_from: Instant = BEGINNING) -> Instant:
-    """The latest time an event of another ledger may have; later ones are held back.
+    """The latest acceptable time of another ledger's event; later ones are held back.
 
-    Events up to `bounded_from` were written before this ledger knew the bound: for them the old one holds.
+    Events up to `bounded_from` were written before this ledger knew the limit, so the old one applies to them.
     """
     return max(add_seconds(now, skew), min(bounded_from, add_seconds(now, OLD_BOUND_SECONDS)))
 
 
 def is_clock_ahead(clock: Instant, now: Instant, skew: float) -> bool:
-    """True when the next event would be further ahead of the machine's clock than the bound."""
+    """True if the next event would be further ahead of the machine's clock than the limit."""
     return clock > now and clock >= add_seconds(now, skew)
 
 
 def require_clock_near(clock: Instant, now: Instant, skew: float) -> None:
-    """Refuses to write events that other machines would hold back, after an event of that time."""
+    """Refuses to write events that other machines would hold back because of their time."""
     if is_clock_ahead(clock, now, skew):
         raise Refused(
             "clock_ahead",
@@ -112,7 +112,7 @@ def require_clock_near(clock: Instant, now: Instant, skew: float) -> None:
 
 
 def format_duration(seconds: float) -> str:
-    """A span of time in its largest whole unit."""
+    """A duration in its largest whole unit."""
     for unit, length in (("day", 86_400), ("hour", 3600), ("minute", 60)):
         if seconds >= length:
             count = int(seconds // length)
@@ -122,5 +122,5 @@ def format_duration(seconds: float) -> str:
 
 
 def format_time(at: Instant) -> str:
-    """An instant as people write it."""
+    """An instant for people."""
     return f"{at[:10]} {at[11:19]} UTC"

@@ -1,4 +1,4 @@
-"""The bases of every value in the system: frozen, and cheap to declare, to read and to write as JSON."""
+"""The base classes of all values: frozen, and cheap to declare and to encode as JSON."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ R = TypeVar("R", bound=Record)
 
 
 def update_parts(record: R, part_of: Mapping[str, str], changes: dict[str, Any]) -> R:
-    """A record composed of others with changed fields, each in the part that has it."""
+    """A composed record with changed fields, each in the part that contains it."""
     if part_of.keys().isdisjoint(changes):
         return replace(record, **changes)
     own: dict[str, Any] = {}

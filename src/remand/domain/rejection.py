@@ -1,4 +1,4 @@
-"""A task rejection as an agent files it, and the director's decision on it: the records of the protocol."""
+"""The records of the protocol: a task rejection as filed by an agent, and the director's decision."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def _now() -> datetime:
 
 @dataclass(kw_only=True)
 class TaskRejection:
-    """A structured no. Making one never fails on its values, whatever they are: only the validator judges."""
+    """A structured rejection. Constructing one never fails on its values: only the validator judges."""
 
     task_id: str | Any = ""
     handoff_id: str | Any = ""
@@ -37,17 +37,17 @@ class TaskRejection:
     rejected_at: datetime | Any = field(default_factory=_now)
 
     def __post_init__(self) -> None:
-        """Reads a reason from its name and a time from its text; a time without a zone is local."""
+        """Converts a reason's name and a time's text; a time without a zone is local."""
         self.reason_type = parse_reason(self.reason_type) or self.reason_type
         self.rejected_at = _time_in_utc(self.rejected_at)
 
     @property
     def reason(self) -> RejectionReason | None:
-        """The reason, when it is one of the known ones."""
+        """The reason, if it is a known one."""
         return self.reason_type if isinstance(self.reason_type, RejectionReason) else None
 
     def to_dict(self) -> dict[str, Any]:
-        """A copy as plain values, as the ledger keeps it."""
+        """A copy as plain values, as stored in the ledger."""
         return {
             "task_id": _plain_value(self.task_id),
             "handoff_id": _plain_value(self.handoff_id),
@@ -67,7 +67,7 @@ class TaskRejection:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> TaskRejection:
-        """Makes the record again from `to_dict`, leaving its argument alone. What is missing stays empty."""
+        """Restores the record from `to_dict` without changing its argument. Missing fields stay empty."""
         given = {name: _copy(data[name]) for name in FIELDS if name in data}
         given.setdefault("reason_type", "")
         return cls(**given)
@@ -89,7 +89,7 @@ class RejectionDecision:
     deferred_task: str = ""
 
     def __post_init__(self) -> None:
-        """Reads a decision from its name."""
+        """Converts a decision's name."""
         self.decision_type = parse_decision_type(self.decision_type) or self.decision_type
 
     def to_dict(self) -> dict[str, Any]:
@@ -106,7 +106,7 @@ class RejectionDecision:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> RejectionDecision:
-        """Makes the record again from `to_dict`, leaving its argument alone."""
+        """Restores the record from `to_dict` without changing its argument."""
         given = {item.name: _copy(data[item.name]) for item in fields(cls) if item.name in data}
         rejection = given.get("rejection")
         given["rejection"] = TaskRejection.from_dict(rejection if isinstance(rejection, Mapping) else {})
@@ -115,7 +115,7 @@ class RejectionDecision:
 
 
 def _copy(value: Any, depth: int = 0) -> Any:
-    """A copy whose lists and dicts are its own, as deep as anything the ledger takes."""
+    """A deep copy of lists and dicts, down to the greatest depth that the ledger accepts."""
     if isinstance(value, dict | list | tuple) and depth > MAX_DEPTH:
         return "…"
     if isinstance(value, dict):
@@ -126,7 +126,7 @@ def _copy(value: Any, depth: int = 0) -> Any:
 
 
 def _plain_value(value: Any, depth: int = 0) -> Any:
-    """A copy that can be written as JSON, whatever was there; what is no plain value becomes its text."""
+    """A copy that can be written as JSON; other values become their text."""
     if value is None or isinstance(value, str | int | float):
         return value
     if depth > MAX_DEPTH:
@@ -145,7 +145,7 @@ def _plain_name(value: Any) -> Any:
 
 
 def _time_in_utc(value: Any) -> Any:
-    """A time in UTC; what is no time stays as it is, for the validator to say so."""
+    """A time in UTC; an invalid time is unchanged, for the validator to report."""
     if isinstance(value, str):
         try:
             value = datetime.fromisoformat(value)

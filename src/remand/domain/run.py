@@ -1,4 +1,4 @@
-"""A task's runs: who is at work on it, and what that has cost."""
+"""A task's runs and their cost."""
 
 import math
 
@@ -12,19 +12,19 @@ _SHORT_SECONDS = 600.0
 
 
 class Run(Record, kw_only=True):
-    """An agent's process that is at work on a task."""
+    """An agent's process working on a task."""
 
     id: str
     agent: str
     purpose: str
     started_at: Instant
     handoff_id: str = ""
-    """The claim it works under; empty when it reviews or directs."""
+    """The claim it works under; empty for reviewers and directors."""
     tier: str = ""
     about: str = ""
-    """The commit that it reviews, or the rejection that it decides."""
+    """The commit under review, or the rejection to decide."""
     session: str = ""
-    """The ledger that began it: no other knows whether it is still alive."""
+    """The ledger that started it; no other knows whether it is still alive."""
 
 
 class RunCosts(Record, kw_only=True):
@@ -37,17 +37,17 @@ class RunCosts(Record, kw_only=True):
     cost: float = 0.0
     """In US dollars."""
     faults: int = 0
-    """Runs in a row that ended with an error."""
+    """Consecutive runs that ended with an error."""
     unbegun: int = 0
-    """Runs in a row that could not be begun. No agent had a part in them: they are no runs of its, and no faults."""
+    """Consecutive runs that could not start. No agent was involved: they are neither runs nor faults of one."""
     last_fault: Instant = ""
-    """When a run last failed, or could not be begun."""
+    """When a run last failed or could not start."""
     grants: int = 0
-    """How often the user let the task continue after its budget was spent."""
+    """How often the user extended the exhausted budget."""
 
     @property
     def failures(self) -> int:
-        """How often in a row nothing came of a run, whoever had a part in it."""
+        """The number of consecutive runs without result, for any cause."""
         return self.faults + self.unbegun
 
 
@@ -60,7 +60,7 @@ class Budget(Record, kw_only=True):
     cost: float = 0.0
 
     def describe_overrun(self, spent: RunCosts) -> str:
-        """What was spent beyond the budget, in words; empty when nothing was. Each grant is one budget more."""
+        """What was spent beyond the budget, in words; empty if within it. Each grant adds one budget."""
         times = 1 + spent.grants
         rows = (
             (spent.runs, self.runs, "{:.0f} runs"),
@@ -103,13 +103,13 @@ def add_run_cost(spent: RunCosts, event: RunEnded) -> RunCosts:
 
 
 def _failures_after(failures: int, event: RunEnded) -> int:
-    """A run that was ended from outside, or by the system, says nothing of the failures before it."""
+    """A run ended from outside, or by the system, does not affect the count of failures."""
     says_nothing = event.is_systems or event.how in (How.STOPPED, How.LOST, How.NOT_STARTED)
     return failures if says_nothing else 0
 
 
 def grant_after_answer(spent: RunCosts, kind: str) -> RunCosts:
-    """What the user's answer to a question about runs allows: another budget, another few tries."""
+    """The user's answer to a question about runs grants another budget or more attempts."""
     match kind:
         case "budget":
             return replace(spent, grants=spent.grants + 1)

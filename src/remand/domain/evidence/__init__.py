@@ -1,1 +1,1 @@
-"""Evidence of rejections: probes that can be run again, and whether what was run supports an attempt."""
+"""Evidence of rejections: probes that can be rerun, and whether recorded runs support an attempt."""

@@ -1,4 +1,4 @@
-"""Whether what an agent ran supports what it says it attempted."""
+"""Whether an agent's recorded runs support its claimed attempts."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from remand.domain.record import Record
 
 
 class ToolUse(Record, kw_only=True):
-    """One use of a tool. Its texts are redacted and cut; the hash is that of the whole output."""
+    """One use of a tool. Its texts are redacted and truncated; the hash is that of the whole output."""
 
     ts: Instant
     host: str = ""
@@ -35,20 +35,20 @@ class ToolUse(Record, kw_only=True):
     tool: str = ""
     tool_use_id: str = ""
     command: str = ""
-    """The command line; empty when the tool is no shell."""
+    """The command line; empty if the tool is not a shell."""
     paths: tuple[str, ...] = ()
-    """The files, patterns or addresses that a tool was used on that is no shell."""
+    """The files, patterns or URLs that a tool other than a shell was used on."""
     exit_status: int | None = None
-    """None when the host does not tell."""
+    """None if the host does not report it."""
     output_sha256: str = ""
     output_size: int = 0
     excerpt: str = ""
-    """The first and the last of what was printed."""
+    """The start and end of the output."""
     duration_ms: int | None = None
     transcript: str = ""
-    """Where the host keeps its own account of the session."""
+    """The host's own transcript of the session."""
     prev: str = ""
-    """The hash of the line before, so that a change is evident."""
+    """The hash of the previous line, which makes changes evident."""
 
 
 MAX_ATTEMPT = 2000
@@ -78,29 +78,29 @@ _GENERIC = frozenset({"http", "https", "json", "yaml", "html", "todo", "ascii"})
 
 
 class AttemptMentions(NamedTuple):
-    """An attempt taken apart. All texts are folded: case, spaces and kinds of quotes do not count."""
+    """A parsed attempt. All texts are folded: case, spaces and kinds of quotes are ignored."""
 
     text: str
     commands: tuple[ShellCall, ...] = ()
-    """What is written as a command, in quotes."""
+    """Commands written in quotes."""
     programs: frozenset[str] = frozenset()
-    """Programs that are named, as far as their names are no everyday words."""
+    """Named programs, unless their names are everyday words."""
     orders: tuple[tuple[str, ...], ...] = ()
-    """What programs are said to have been told to do: the words that follow their names, as in `compose up`."""
+    """What programs were told to do: the words after their names, as in `compose up`."""
     places: tuple[str, ...] = ()
-    """Paths, test ids and addresses."""
+    """Paths, test ids and URLs."""
     names: frozenset[str] = frozenset()
-    """Identifiers, options, codes, figures of three digits and more."""
+    """Identifiers, options, codes, and numbers of three digits or more."""
     words: frozenset[str] = frozenset()
     stated: frozenset[str] = frozenset()
-    """Phrases that should stand in the output: quoted texts, figures with their word."""
+    """Phrases expected in the output: quoted texts, numbers with their word."""
     phrases: frozenset[str] = frozenset()
-    """Pairs of words, and parts of sentences, that may stand in the output."""
+    """Pairs of words and parts of sentences that may appear in the output."""
     exit_status: int | None = None
 
 
 def fold_text(text: str) -> str:
-    """A text in which case, spaces and kinds of quotes do not count."""
+    """A text with case, spaces and kinds of quotes normalised."""
     return " ".join(unicodedata.normalize("NFKC", text).translate(_SAME).casefold().split())
 
 
@@ -128,7 +128,7 @@ def parse_attempt(attempt: str) -> AttemptMentions:
 
 
 def _parse_commands(text: str) -> list[ShellCall]:
-    """The calls in a quoted text, when it is a command: a known program, or words that only a command has."""
+    """The calls in a quoted text if it is a command: a known program, or words that only a command contains."""
     text = text.strip().removeprefix("$ ").strip()
     words = text.split()
     if not words:
@@ -174,7 +174,7 @@ class _TokenSorter:
                         self.names.append(lower.replace(",", ""))
 
     def _order(self, lower: str) -> None:
-        """Takes a word that tells the program before it what to do."""
+        """Handles a word that tells the preceding program what to do."""
         if self._before in WITH_SUBCOMMANDS:
             self.programs.append(self._before)
             self.orders.append([lower])
@@ -196,7 +196,7 @@ def _is_place(lower: str) -> bool:
 
 
 def normalise_place(text: str) -> str:
-    """A path, test id or address without what does not tell it from others: scheme, `./`, slashes at the ends."""
+    """A path, test id or URL without its scheme, `./`, and outer slashes."""
     bare = _URL.sub("", text.casefold()).removeprefix("www.")
     bare = bare.partition("@")[2] if _URL.match(text.casefold()) and "@" in bare.partition("/")[0] else bare
     while bare.startswith("./"):
@@ -205,14 +205,14 @@ def normalise_place(text: str) -> str:
 
 
 def _word_pairs(text: str, *, are_figures: bool) -> frozenset[str]:
-    """Two words that stand together in an output only when it is about the same."""
+    """Pairs of adjacent words that appear together in an output only if it is about the same thing."""
     is_telling = _is_figure if are_figures else _is_phrase
     found = (f"{one} {other}" for one, other in pairwise(_WORD.findall(text)) if is_telling(one, other))
     return frozenset(pair for pair in found if pair in text)
 
 
 def _sentence_parts(text: str) -> frozenset[str]:
-    """Parts of the sentence that are long enough to be the words of a tool."""
+    """Parts of the sentence that are long enough to be a tool's words."""
     parts = (part.strip(" .!?'\"`") for part in _BREAK.split(text))
     return frozenset(part for part in parts if len(part) > 11 and " " in part)
 
@@ -227,14 +227,14 @@ def _is_phrase(one: str, other: str) -> bool:
 
 
 MIN_COPIED_WORDS = 4
-"""So many words in a row in common, and a text is a copy of the other."""
+"""A text with this many consecutive words of another counts as copied."""
 NOT_STARTED_STATUSES = (126, 127)
 _MARKS = "'\"`()[]{}.,:;!?"
 _PARTS = re.compile(r"[\s'\"`()\[\]{},;=|<>]+")
 
 
 class RecordedCall(NamedTuple):
-    """One call of a run, with what it can be recognised by."""
+    """One call of a run, with the features by which it is recognised."""
 
     run: ToolUse
     call: ShellCall
@@ -245,16 +245,16 @@ class RecordedCall(NamedTuple):
 
 
 def read_calls(runs: Sequence[ToolUse]) -> list[RecordedCall]:
-    """The calls of all runs, ready to be compared with attempts."""
+    """The calls of all runs, prepared for comparison with attempts."""
     return [ran for run in runs for ran in _read_use(run)]
 
 
 def find_supporting_use(attempt: str, calls: Sequence[RecordedCall]) -> ToolUse | None:
-    """The run that supports an attempt; None when no run fits it.
+    """The run that supports an attempt; None if there is none.
 
-    Every command that the attempt writes out must have been run, and the places it names must have been met.
-    A program's name alone counts only for an attempt that says nothing more. What was merely printed, written
-    to a file or handed to this system counts for nothing.
+    Every command written in the attempt must have been run, and the places it names must occur. A program's name alone
+    counts only for an attempt that says nothing more. Calls that merely print, write to a file or call this system do
+    not count.
     """
     named = parse_attempt(attempt)
     calls = [_without_copied_code(ran, named) for ran in calls if not _is_about_itself(ran, named)]
@@ -286,7 +286,7 @@ def _is_about_itself(ran: RecordedCall, named: AttemptMentions) -> bool:
 
 
 def _without_copied_code(ran: RecordedCall, named: AttemptMentions) -> RecordedCall:
-    """A call without its code, when that is but a copy of what the attempt says."""
+    """A call without its code if that merely copies the attempt's text."""
     is_copy = bool(ran.code) and _is_copy(ran.call.code, named.text)
     return ran._replace(code=frozenset()) if is_copy else ran
 
@@ -296,7 +296,7 @@ def _code_words(code: str) -> frozenset[str]:
 
 
 def _is_copy(text: str, attempt: str) -> bool:
-    """True when a text has several words in a row of the attempt's: it was not carried out, but written down."""
+    """True if a text has several consecutive words of the attempt: it was written down, not carried out."""
     words = _split_words(fold_text(text))
     attempt_words = f" {' '.join(_split_words(attempt))} "
     rows = (" ".join(words[at : at + MIN_COPIED_WORDS]) for at in range(len(words) - MIN_COPIED_WORDS + 1))
@@ -308,7 +308,7 @@ def _split_words(text: str) -> list[str]:
 
 
 def _is_same_call(wanted: ShellCall, ran: RecordedCall) -> bool:
-    """True when a call is the one that is written: program, words and long options; short options may differ."""
+    """True if a call matches the written one: program, words and long options; short options may differ."""
     needed = {
         normalise_place(word) for word in wanted.words if not word.startswith("-") or word.startswith("--")
     }
@@ -317,13 +317,13 @@ def _is_same_call(wanted: ShellCall, ran: RecordedCall) -> bool:
 
 
 def _are_places_met(places: Sequence[str], calls: Sequence[RecordedCall]) -> bool:
-    """True when both of two places, or two of three, were met in a command or in an output."""
+    """True if both of two places, or two of three, occur in a command or an output."""
     met = sum(any(_has_place(wanted, ran) or wanted in ran.output for ran in calls) for wanted in places)
     return met >= (len(places) if len(places) < 3 else -(-2 * len(places) // 3))
 
 
 def _are_names_met(named: AttemptMentions, calls: Sequence[RecordedCall]) -> bool:
-    """True when half of the identifiers were met, where an attempt has nothing else to be recognised by."""
+    """True if half of the identifiers occur, for an attempt without other features."""
     if named.places or named.commands or named.programs:
         return True
     wanted = [name for name in named.names if not name.isdigit()]
@@ -338,7 +338,7 @@ def _has_place(wanted: str, ran: RecordedCall) -> bool:
 
 
 def _is_same_place(wanted: str, own: str) -> bool:
-    """True for the same path as seen from another folder, and for a test's file where no other test is named."""
+    """True for the same path seen from another folder, and for a test's file if no other test is named."""
     file, _, test = wanted.partition("::")
     own_file, _, own_test = own.partition("::")
     is_another = bool(test and own_test) and test != own_test
@@ -350,7 +350,7 @@ def _ends_alike(one: str, other: str) -> bool:
 
 
 def _fits(named: AttemptMentions, ran: RecordedCall) -> bool:
-    """True when one call can be what the attempt speaks of."""
+    """True if one call can be what the attempt describes."""
     status = ran.run.exit_status
     if named.exit_status is not None and status is not None and status != named.exit_status:
         return False
@@ -365,7 +365,7 @@ def _fits(named: AttemptMentions, ran: RecordedCall) -> bool:
 
 
 def _is_anchored(named: AttemptMentions, ran: RecordedCall, *, has_come: bool) -> bool:
-    """True when the call itself, and not only its output, is what the attempt names."""
+    """True if the call itself, not only its output, matches the attempt."""
     if any(_is_same_call(wanted, ran) for wanted in named.commands):
         return True
     is_called = bool(named.programs & set(ran.call.programs))
@@ -385,18 +385,18 @@ def _is_anchored(named: AttemptMentions, ran: RecordedCall, *, has_come: bool) -
 
 
 def _word_parts(ran: RecordedCall) -> frozenset[str]:
-    """The words of a call, and the parts of those that have several."""
+    """The words of a call, and the parts of compound ones."""
     parts = (part for word in ran.words for part in re.split(r"[:=/@#,]+", word))
     return ran.words | frozenset(parts)
 
 
 def _shares_word(named: AttemptMentions, ran: RecordedCall) -> bool:
-    """True when the attempt has one of the call's own words, which is none of those that stand in many calls."""
+    """True if the attempt contains a distinctive word of the call."""
     return any(len(word) > 3 and word in named.words and word not in COMMON_WORDS for word in ran.words)
 
 
 def _has_expected_output(named: AttemptMentions, ran: RecordedCall) -> bool:
-    """True when something that the attempt tells stands in the output, and did not stand in the command."""
+    """True if the output contains something that the attempt states and the command does not contain."""
     expected = named.stated | named.phrases | {name for name in named.names if not name.startswith("-")}
     return any(
         _contains_phrase(phrase, ran.output) and not _contains_phrase(phrase, ran.command)

@@ -1,4 +1,4 @@
-"""Evidence that can be checked: which probe a piece of it names, and how far it was found to hold."""
+"""Verifiable evidence: the probe that a piece names, and the grade that results."""
 
 from __future__ import annotations
 
@@ -20,26 +20,26 @@ _COMMIT_ID = re.compile(r"[0-9a-f]{7,64}")
 
 
 class Grade(StrEnum):
-    """How far a piece of evidence was checked."""
+    """How far a piece of evidence was verified."""
 
     REPORTED = "reported"
-    """The agent says so. That is enough to be valid."""
+    """Stated by the agent, which suffices for validity."""
     CORROBORATED = "corroborated"
-    """Something seen independently fits it."""
+    """An independent observation matches it."""
     REPRODUCED = "reproduced"
-    """Its probe was run again and shows the same."""
+    """Its probe was rerun with the same result."""
     DISPROVED = "disproved"
-    """Its probe was run again and shows something else."""
+    """Its probe was rerun with a different result."""
 
 
 class EvidenceProbe(Record, kw_only=True):
-    """A way to check one piece of evidence."""
+    """A way to verify one piece of evidence."""
 
     index: int
 
 
 class FileProbe(EvidenceProbe, kw_only=True):
-    """A file at a commit; with a line, and a text in or near that line. Or that there is no such file."""
+    """A file at a commit, optionally with a text in or near a line; or the absence of a file."""
 
     path: str
     line: int = 0
@@ -47,11 +47,11 @@ class FileProbe(EvidenceProbe, kw_only=True):
     commit: str = "HEAD"
     is_absent: bool = False
     is_stated: bool = True
-    """False when the place was only found in the text: then it can corroborate, and never disprove."""
+    """False if the place was only found in the text: then it can corroborate but never disprove."""
 
 
 class CountProbe(EvidenceProbe, kw_only=True):
-    """How many files at a commit match a pattern and hold a text."""
+    """The number of files at a commit that match a pattern and contain a text."""
 
     pattern: str
     containing: str = ""
@@ -67,14 +67,14 @@ class CommitProbe(EvidenceProbe, kw_only=True):
 
 
 class TaskProbe(EvidenceProbe, kw_only=True):
-    """A task that must exist, and may have to be open, or in a status."""
+    """A task that must exist, optionally open or in a given status."""
 
     name: str
     status: str = ""
 
 
 class CommandProbe(EvidenceProbe, kw_only=True):
-    """A command that the sandbox may run again."""
+    """A command that the sandbox may rerun."""
 
     command: tuple[str, ...]
     exit_status: int | None = None
@@ -83,22 +83,22 @@ class CommandProbe(EvidenceProbe, kw_only=True):
 
 
 class UrlProbe(EvidenceProbe, kw_only=True):
-    """An address on an allowed host, and what it answers."""
+    """A URL on an allowed host, and its response."""
 
     url: str
     code: int | None = None
-    """The status of the answer; 0 when nothing answers at all."""
+    """The status of the response; 0 for no response."""
     text: str = ""
 
 
 class UnreadableProbe(EvidenceProbe, kw_only=True):
-    """A probe nobody can run, and why."""
+    """An invalid probe and the reason."""
 
     why: str
 
 
 def parse_probes(evidence: object) -> list[EvidenceProbe]:
-    """The probes that a rejection's evidence names, at most one a piece."""
+    """The probes in a rejection's evidence, at most one per piece."""
     if not isinstance(evidence, list | tuple):
         return []
     found = (_parse_probe(index, item) for index, item in enumerate(evidence[:MAX_PROBES]))
@@ -106,12 +106,12 @@ def parse_probes(evidence: object) -> list[EvidenceProbe]:
 
 
 def is_commit_id(name: str) -> bool:
-    """True for what may be the id of a commit, or the beginning of one."""
+    """True for a possible full or abbreviated commit id."""
     return _COMMIT_ID.fullmatch(name) is not None
 
 
 def grade_evidence(probe: EvidenceProbe, grade: Grade, detail: str) -> EvidenceGrade:
-    """What a probe has shown."""
+    """The result of a probe."""
     return EvidenceGrade(index=probe.index, grade=str(grade), detail=detail[:500])
 
 
@@ -144,7 +144,7 @@ def _parse_probe(index: int, item: object) -> EvidenceProbe | None:
 
 
 def _find_probe_in_text(index: int, item: Mapping[str, Any]) -> EvidenceProbe | None:
-    """A place such as `mailer.py:31` in the evidence's own words."""
+    """A place such as `mailer.py:31` in the text of the evidence."""
     for key in ("source", "data"):
         value = item.get(key)
         place = _find_place(value) if isinstance(value, str) else None
@@ -249,7 +249,7 @@ def _is_count(value: object) -> bool:
 
 
 def _is_text(value: object) -> bool:
-    """True for a text that git and files can be asked for."""
+    """True for a text that can be looked up in git and files."""
     return isinstance(value, str) and len(value) <= MAX_TEXT and not _NO_TEXT.search(value)
 
 

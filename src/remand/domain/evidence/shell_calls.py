@@ -1,5 +1,5 @@
-"""Splits a command line into the calls it makes, as a shell would, and says which program a command starts, whatever starts that
-(`env`, `npx`, a shell, an interpreter). Text that nobody runs is left out.
+"""Splits a command line into its calls as a shell would, and finds the program that a command runs, through whatever
+starts it (`env`, `npx`, a shell, an interpreter). Text that is not executed is skipped.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ write xxd yes zip
 """)
 
 KNOWN_PROGRAMS = _KNOWN | _PLAIN
-"""Names of programs, which stand for a call where they are written as one."""
+"""Names of programs that stand for a call when written as one."""
 UNAMBIGUOUS = _KNOWN - _PLAIN
-"""Names that are no words of everyday: who writes one means the program."""
+"""Program names that are not everyday words."""
 SUBCOMMANDS = word_set("""
 add annotate apply attach audit bench bisect blame branch build bundle cat-file checkout cherry-pick ci clean clippy
 clone commit compile compose config console cp create deploy describe destroy diff doc down download exec explain export
@@ -55,20 +55,20 @@ reflog release remote remove repair reset restore revert rm rollback rollout run
 stash start stats status stop submodule switch sync tag test tidy top tree uninstall unlink up update upgrade validate
 verify version vet view why worktree
 """)
-"""Second words of calls, which are English whatever language is written around them."""
+"""Second words of calls, which are English in texts of any language."""
 COMMON_WORDS = SUBCOMMANDS | {"tests", "main", "master", "origin", "head", "error", "errors", "check", "file"}
-"""Words that stand in many calls, and in many attempts."""
+"""Words that occur in many calls and attempts."""
 WITH_SUBCOMMANDS = word_set("""
 apt apt-get aws az bash bun bundle cargo composer conda deno docker docker-compose dotnet gcloud gem gh git glab go gradle
 helm heroku java kubectl make maven mix mvn node npm pdm perl pip pipenv pnpm podman poetry python rails ruby rustup sh
 ssh sudo systemctl terraform tofu uv vault yarn
 """)
-"""Programs that do many things: that one of them was run says little without what it was told to do."""
+"""Programs with many functions: that one was run says little without its arguments."""
 PREFIX_WORDS = word_set("""
 sudo doas env time timeout nice nohup xargs command exec stdbuf setsid ionice unbuffer strace watch flock chronic npx
 bunx uvx pipx busybox then do else if while until ! {
 """)
-"""What stands before the program that is meant."""
+"""Words before the actual program."""
 RUNNERS = frozenset(
     {
         *(
@@ -81,21 +81,21 @@ RUNNERS = frozenset(
 )
 """Pairs of words that start another program."""
 REMOTE_RUNNERS = word_set("docker docker-compose podman kubectl nerdctl ssh vagrant lxc")
-"""Programs that run another one in another place, named somewhere behind."""
+"""Programs that run another one elsewhere, named later in the call."""
 SHELLS = frozenset({"bash", "sh", "zsh", "dash", "ksh", "fish", "eval"})
 INTERPRETERS = word_set("""
 awk bun clickhouse-client cypher-shell deno duckdb elixir gdb ghci groovy iex jq julia kubectl lldb lua mongo mongosh mysql
 node ocaml perl php psql python r redis-cli rscript ruby scala sed sqlite yq
 """)
-"""Programs that carry out a text they are given."""
+"""Programs that execute a text they are given."""
 NO_EFFECT = word_set("""
 : [ [[ alias banner bg case cd clear cowsay declare done echo esac exit export false fg fi figlet for function hash history
 in jobs local logger print printf pwd read readonly remand return say select seq set shift sleep tee test trap true type
 typeset unalias unset wait wall yes
 """)
-"""What does nothing to the task: it prints or writes down what it is given, or waits, or is this system's own."""
+"""Programs without effect on the task: they print, write down their input, wait, or belong to this system."""
 HELP_OPTIONS = frozenset({"--help", "--version"})
-"""Options by which a program tells of itself, and does nothing."""
+"""Options with which a program only describes itself."""
 
 
 MAX_DEPTH = 4
@@ -166,11 +166,11 @@ STARTERS = {
     ),
     "uvx": ("--from", "--with", "-p", "--python"),
 }
-"""Programs that start another one, and those of their options that a value follows."""
+"""Programs that start another one, with those of their options that take a value."""
 _OPERANDS = {"chroot": 1, "direnv": 1, "flock": 1, "taskset": 1}
-"""How many words stand between such a program and the one that it starts."""
+"""The number of operands between such a program and the one it starts."""
 _SUBCOMMANDS = frozenset({"dlx", "exec", "run", "tool", "x"})
-"""What may stand between such a program and the one that it starts."""
+"""Words that may come between such a program and the one it starts."""
 _SHELLS = frozenset({"sh", "bash", "zsh", "dash", "ksh", "fish"})
 _INTERPRETERS = frozenset({"python", "ruby", "perl", "php"})
 PACKAGES = {
@@ -180,7 +180,7 @@ PACKAGES = {
     "@google/gemini-cli": "gemini",
     "@qwen-code/qwen-code": "qwen",
 }
-"""Packages of agent hosts, and the program that each brings."""
+"""Packages of agent hosts, with the program of each."""
 _HOST_PROGRAMS = frozenset({*PACKAGES.values(), "cursor-agent", "openhands"})
 _SUFFIXES = (".js", ".mjs", ".cjs", ".exe", ".cmd")
 _DURATION = re.compile(r"[\d.]+[smhd]?")
@@ -190,24 +190,24 @@ _CODE_OPTIONS = ("-c", "-e", "-")
 
 
 class ShellCall(NamedTuple):
-    """One program that is run, with its words."""
+    """One program call with its words."""
 
     programs: tuple[str, ...]
-    """The program, and the one that it starts: `python -m pytest` is both."""
+    """The program and the one that it starts: `python -m pytest` is both."""
     words: tuple[str, ...]
-    """What follows the program's name, without texts of several words, and the path of a program of one's own."""
+    """The words after the program's name, without texts of several words, and the path of a local program."""
     code: str = ""
-    """The text that an interpreter was given to carry out."""
+    """The text that an interpreter was given to execute."""
 
 
 class _Word(NamedTuple):
     text: str
     is_text: bool = False
-    """Several words in quotes: a message, a pattern, a program's code."""
+    """Whether it is several words in quotes: a message, a pattern, a program's code."""
 
 
 def parse_calls(command: str, depth: int = 0) -> list[ShellCall]:
-    """The calls that a command line makes; none when it gives a program's name to something else."""
+    """The calls of a command line; none if a program's name is redefined in it."""
     command, documents = _without_documents(command)
     if depth > MAX_DEPTH or _REDEFINED.search(_QUOTED.sub("''", command)):
         return []
@@ -227,7 +227,7 @@ _MARK = "\0document"
 
 
 def _without_documents(command: str) -> tuple[str, list[str]]:
-    """A command line without the texts between `<<EOF` and `EOF`, and these texts."""
+    """A command line without its here-documents, and these texts."""
     documents: list[str] = []
     while (found := _HEREDOC.search(command)) and len(documents) < MAX_CALLS:
         line_end = command.find("\n", found.end())
@@ -240,7 +240,7 @@ def _without_documents(command: str) -> tuple[str, list[str]]:
 
 
 def split_statements(command: str) -> list[tuple[list[_Word], list[str]]]:
-    """The words of each statement that was surely reached, with the command lines inside of them."""
+    """The words of each statement that was certainly reached, with nested command lines."""
     found: list[tuple[list[_Word], list[str]]] = []
     reader = _StatementReader()
     for piece in _PIECE.finditer(command):
@@ -255,7 +255,7 @@ def split_statements(command: str) -> list[tuple[list[_Word], list[str]]]:
 
 
 class _StatementReader:
-    """Puts pieces together to words, and words to statements."""
+    """Assembles pieces into words, and words into statements."""
 
     def __init__(self) -> None:
         self._words: list[_Word] = []
@@ -284,7 +284,7 @@ class _StatementReader:
             self._add(text[1:] if kind == "escaped" else text, is_quoted=False)
 
     def end(self, operator: str) -> None:
-        """Ends a statement. What follows `||` or `false &&` may never have been reached."""
+        """Ends a statement. What follows `||` or `false &&` may not have been reached."""
         self._end_word()
         is_false = [word.text for word in self._words][-1:] == ["false"]
         if self._words and not self._is_skipped:
@@ -294,7 +294,7 @@ class _StatementReader:
         self._words, self._inner, self._drops_next = [], [], False
 
     def take_statements(self) -> list[tuple[list[_Word], list[str]]]:
-        """The statements that ended since."""
+        """The statements completed since the last call."""
         ready, self._ready = self._ready, []
         return ready
 
@@ -313,7 +313,7 @@ class _StatementReader:
 
 
 def _statement_calls(words: list[_Word], document: str, depth: int) -> list[ShellCall]:
-    """The calls of one statement: its own, and those of a command line it hands to a shell."""
+    """The calls of one statement: its own, and those of a command line passed to a shell."""
     programs, rest = _programs(words)
     if not programs or programs[0] in NO_EFFECT or programs[-1] in NO_EFFECT:
         return []
@@ -334,7 +334,7 @@ def _statement_calls(words: list[_Word], document: str, depth: int) -> list[Shel
 
 
 def _texts(words: list[_Word], program: str) -> list[str]:
-    """What of the words is text: several words in quotes, and what an interpreter is given behind -c or -e."""
+    """The texts among the words: several words in quotes, and an interpreter's argument after -c or -e."""
     takes_code = program in INTERPRETERS or program in SHELLS
     return [
         word.text
@@ -344,7 +344,7 @@ def _texts(words: list[_Word], program: str) -> list[str]:
 
 
 def _programs(words: list[_Word]) -> tuple[tuple[str, ...], list[_Word]]:
-    """The programs of a statement, from the one that stands first to the one that is meant, and what follows."""
+    """The programs of a statement, from the first to the one that finally runs, and the remaining words."""
     found: list[str] = []
     at = _find_first_name(words, 0)
     settings = words[:at]
@@ -369,12 +369,12 @@ def _programs(words: list[_Word]) -> tuple[tuple[str, ...], list[_Word]]:
 
 
 def _find_first_name(words: list[_Word], at: int) -> int:
-    """Where a name stands behind settings such as `LANG=C`."""
+    """The position of the name after assignments such as `LANG=C`."""
     return next((n for n in range(at, len(words)) if not _ASSIGNMENT.match(words[n].text)), len(words))
 
 
 def _find_started_program(words: list[_Word], at: int) -> int:
-    """Where the program stands that a starter starts: behind its options, their values, figures and settings."""
+    """The position of the program that a starter runs: after its options, their values, numbers and assignments."""
     is_value = False
     for n in range(_find_first_name(words, at), len(words)):
         text = words[n].text
@@ -394,18 +394,18 @@ def _is_known(word: _Word, outer: str) -> bool:
 
 
 def program_name(word: str) -> str:
-    """A program's name without its folder and version: `/usr/bin/python3.11` is `python`."""
+    """A program's name without folder and version: `/usr/bin/python3.11` is `python`."""
     return strip_version(word.rstrip("/").rpartition("/")[2].casefold())
 
 
 def strip_version(name: str) -> str:
-    """A program's name without its version; a name with a suffix, such as that of a script, has none."""
+    """A program's name without its version; a name with a suffix, such as a script's, has none."""
     return _VERSION.sub("", name) if name[:1].isalpha() and "." not in name.rstrip("0123456789.") else name
 
 
 @lru_cache(maxsize=256)
 def find_program(command: tuple[str, ...]) -> str:
-    """The name of the program that a command is about, without folder and version; empty for no command."""
+    """The name of the program that a command runs, without folder and version; empty without a command."""
     return _find_program(command, 0)
 
 
@@ -426,7 +426,7 @@ def _find_program(command: Sequence[str], depth: int) -> str:
 
 
 def find_started(command: Sequence[str], at: int) -> int:
-    """Where the program stands that the one at that place starts; beyond the last word when it starts none."""
+    """The position of the program started by the one at a position; past the last word if it starts none."""
     starter = _plain_name(command[at])
     if starter not in STARTERS:
         return len(command)
@@ -447,7 +447,7 @@ def find_started(command: Sequence[str], at: int) -> int:
 
 
 def program_of(word: str) -> str:
-    """The program that a word names: without folder and suffix, and by its own name where the word names its package."""
+    """The program named by a word, without folder and suffix; for a package's name, the package's program."""
     for package, program in PACKAGES.items():
         if word == package or word.startswith(f"{package}@") or f"/{package}/" in word:
             return program
@@ -462,7 +462,7 @@ def _plain_name(word: str) -> str:
 
 
 def _script(words: Sequence[str], starter: str) -> str:
-    """The command line that a shell, or `env -S`, is given as one word."""
+    """The command line that a shell or `env -S` is given as one word."""
     is_given = {"env": _SPLIT_OPTION}.get(starter, _SCRIPT_OPTION if starter in _SHELLS else None)
     if is_given is None:
         return ""
@@ -477,7 +477,7 @@ def _script(words: Sequence[str], starter: str) -> str:
 
 
 def _find_script_program(text: str, depth: int) -> str:
-    """The program that a command line is about: an agent host if it starts one, else what it starts last."""
+    """The program that a command line runs: an agent host if it starts one, else the last one started."""
     found = []
     for words, _ in split_statements(text):
         own = [word.text for word in words]
@@ -490,7 +490,7 @@ def _find_script_program(text: str, depth: int) -> str:
 
 
 def _find_script_file(command: Sequence[str], at: int) -> int:
-    """Where the file or the module stands that an interpreter runs."""
+    """The position of the file or module that an interpreter runs."""
     for number, word in enumerate(command[at + 1 :], at + 1):
         if word in _CODE_OPTIONS:
             break

@@ -1,4 +1,4 @@
-"""Review comments: whether one blocks, and its commands; and those on a pull request: which are ours, may command, or are findings."""
+"""Review comments: severity and commands; and which comments on a pull request are ours, may give commands, or are findings."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ from remand.domain.task import Task
 from remand.domain.text.words import word_set
 
 BLOCKING_LABELS = word_set("blocking blocker must must-fix mustfix critical required")
-"""Labels at the beginning of a comment that say that it blocks."""
+"""Labels at the start of a comment that mark it as blocking."""
 LENIENT_LABELS = word_set(
     "nit nits nitpick suggestion suggest optional question praise thought minor polish quibble fyi "
     "non-blocking nonblocking not-blocking"
 )
-"""Labels at the beginning of a comment that say that it does not."""
+"""Labels at the start of a comment that mark it as not blocking."""
 
 _LABEL = r"[A-Za-z]+(?:[ \-](?:fix|blocking|blocker))?"
 _PREFIX = re.compile(
@@ -41,14 +41,14 @@ _PREFIX = re.compile(
     rf"(?::|[ \t][-–—](?=[ \t])|(?<=\))[ \t]*$))"
 )
 REMAND_MARK = "Left here by remand"
-"""Begins a line of everything that Remand posts, so that it is not taken for a reviewer's comment."""
+"""Begins a line in everything that Remand posts, so that it is not taken for a reviewer's comment."""
 _MARK_LINE = re.compile(rf"^{REMAND_MARK}(?:: (\S+))?\.[ \t\r]*$", re.MULTILINE)
 
 
 def is_blocking(text: str, default: bool = True) -> bool:
-    """True when a comment blocks: the label of one line says so, or that of its first line does not deny it.
+    """True if a comment blocks: a line's label says so, or its first line's label does not deny it.
 
-    Labels in quoted lines and code do not count. A comment without one of the known labels is left at the default.
+    Labels in quotes and code do not count. A comment without a known label gets the default.
     """
     severities = [
         _line_severity(line)
@@ -63,14 +63,14 @@ def is_blocking(text: str, default: bool = True) -> bool:
 
 
 def build_finding(text: str, path: str = "", line: int = 0, *, default: bool = True) -> Finding:
-    """A comment as a finding; its text stays whole."""
+    """A comment as a finding with its full text."""
     return Finding(text=text, path=path, line=max(line, 0), is_blocking=is_blocking(text, default))
 
 
 def review_findings(body: str, comments: Sequence[Finding]) -> tuple[Finding, ...]:
-    """The findings of a review that requests changes: when no comment blocks, its text does.
+    """The findings of a review that requests changes: if no comment blocks, its text does.
 
-    Beside comments that block, its text is a suggestion, unless its label says that it blocks.
+    Beside blocking comments its text is a suggestion, unless its label says that it blocks.
     """
     if not body.strip():
         return tuple(comments)
@@ -80,11 +80,11 @@ def review_findings(body: str, comments: Sequence[Finding]) -> tuple[Finding, ..
 
 
 _MARK_LABELS = {True: word_set("blocking blocker"), False: word_set("suggestion")}
-"""Labels that only repeat the mark that is shown with a finding."""
+"""Labels that only repeat the displayed severity."""
 
 
 def remove_label(text: str, *, is_blocking: bool) -> str:
-    """A finding's text without a label before it that only repeats its mark."""
+    """A finding's text without a leading label that only repeats its severity."""
     first, newline, rest = text.partition("\n")
     match = _PREFIX.match(first)
     if match is None or match["decoration"] or _severity_label(match) not in _MARK_LABELS[is_blocking]:
@@ -94,7 +94,7 @@ def remove_label(text: str, *, is_blocking: bool) -> str:
 
 
 def _line_severity(line: str) -> bool | None:
-    """Whether the label of a line says that it blocks; None when it has none of the known labels."""
+    """The severity in a line's label; None without a known label."""
     match = _PREFIX.match(line)
     if match is None:
         return None
@@ -120,8 +120,8 @@ _HIDING = frozenset({"HTML tags", "hidden elements"})
 def parse_comment_commands(text: str, repository: str = "") -> tuple[str, ...]:
     """The commands in a comment: the rest of each line that begins with `@remand `.
 
-    A line does not count when a quote, a list or code begins above it in its paragraph, which may include it. A comment
-    with HTML tags has no command: they may quote, too.
+    A line does not count if a quote, list or code starts above it in its paragraph, which may include it. A comment
+    with HTML tags has no commands, as these may quote, too.
     """
     clean = sanitise(text, repository, keeps_links=True)
     if MENTION not in clean.text or not _HIDING.isdisjoint(clean.removed):
@@ -137,30 +137,30 @@ def parse_comment_commands(text: str, repository: str = "") -> tuple[str, ...]:
 
 
 def is_from_remand(text: str) -> bool:
-    """True when a text says that Remand posted it. No command in it is run."""
+    """True for a text posted by Remand. No command in it is run."""
     return _MARK_LINE.search(text) is not None
 
 
 def find_reported_rejections(text: str) -> list[str]:
-    """The ids of the rejections that a text of Remand's reports."""
+    """The ids of the rejections reported in a text by Remand."""
     return [name for name in _MARK_LINE.findall(text) if name]
 
 
 def is_own_review(review: ForgeReview, task: Task) -> bool:
-    """True when everything in a review was posted by Remand, about rejections of this task."""
+    """True if everything in a review was posted by Remand about rejections of this task."""
     known = {given.id for one in task.reviews.rounds for given in one.reviews}
     texts = [text for text in (review.text, *(comment.text for comment in review.comments)) if text.strip()]
     return bool(texts) and all(known & set(find_reported_rejections(text)) for text in texts)
 
 
 MAX_COMMAND_AGE = 24 * 3600.0
-"""How old a command may be. A machine that polls for the first time must not run what was settled long ago."""
+"""The greatest age of a command. A machine that polls for the first time must not run long-settled ones."""
 
 
 def may_command(remark: ForgeComment, pull: PullRequest, now: Instant) -> bool:
-    """True for a recent comment that nobody edited and Remand did not post, unless the pull request's author wrote it.
+    """True for a recent, unedited comment not posted by Remand, unless the pull request's author wrote it.
 
-    Whoever may write can edit the comments of others, what Remand posts may quote others, and agents may share the
+    Anybody with write access can edit others' comments, Remand's posts may quote others, and agents may share the
     account that opened the pull request.
     """
     is_recent = bool(remark.updated_at) and remark.updated_at >= add_seconds(now, -MAX_COMMAND_AGE)
@@ -173,21 +173,21 @@ REST_TEXT = "{count} more comments are omitted; see the pull request."
 
 
 class CommentPlace(StrEnum):
-    """Where on a pull request a comment is."""
+    """The place of a comment on a pull request."""
 
     REVIEW = "review"
     """The text of a review."""
     LINE = "comment"
-    """A comment that belongs to a review, on a line, a file or the whole."""
+    """A comment of a review on a line, a file or the whole."""
     DISCUSSION = "remark"
-    """The discussion, outside of reviews."""
+    """The discussion outside reviews."""
 
 
 class PullComment(Record, kw_only=True):
     """A comment on a pull request, or the text of a review."""
 
     id: str
-    """With the kind of forge and the place before it, as forges number each kind of comment separately."""
+    """Prefixed with the kind of forge and the place, as forges number each kind of comment separately."""
     author: Account
     place: CommentPlace
     text: str
@@ -195,20 +195,20 @@ class PullComment(Record, kw_only=True):
     path: str = ""
     line: int = 0
     reply_to: str = ""
-    """The id of the first comment of its thread; empty for that comment itself."""
+    """The id of its thread's first comment; empty for that comment itself."""
     review: ForgeReview | None = None
-    """The review that it belongs to; None in the discussion."""
+    """Its review; None in the discussion."""
 
     def is_blocking(self, text: str, *, has_rejected: bool) -> bool:
-        """Whether it blocks, by its text as it is shown; replies and the discussion block only when they say so."""
+        """Whether it blocks, by its displayed text; replies and the discussion block only if they say so."""
         is_aside = bool(self.reply_to) or self.place is CommentPlace.DISCUSSION
         return is_blocking(text, default=has_rejected and not is_aside)
 
 
 def is_rejecting_review(review: ForgeReview, *, is_own: bool) -> bool:
-    """True when a review says no: it requests changes, or is a comment on one's own work that says it blocks.
+    """True if a review rejects: it requests changes, or is a blocking comment on one's own work.
 
-    A forge does not let anyone request changes of their own pull request, and agents may share its account.
+    A forge lets nobody request changes of their own pull request, and agents may share its account.
     """
     if review.state is ReviewState.CHANGES_REQUESTED:
         return True
@@ -223,8 +223,8 @@ def countable_comments(
 ) -> list[PullComment]:
     """All comments on a pull request that may be passed on.
 
-    Left out are dismissed reviews, the text of approvals, commands to Remand, and what Remand itself posted: `known` are
-    the ids of the rejections that it may have reported.
+    Excluded are dismissed reviews, the text of approvals, commands to Remand, and Remand's own posts: `known` are the
+    ids of the rejections that it may have reported.
     """
     found = [
         comment
@@ -242,10 +242,10 @@ def countable_comments(
 def findings_from_comments(
     comments: Sequence[PullComment], home: str = "", *, has_rejected: bool = True
 ) -> tuple[Finding, ...]:
-    """One reviewer's comments as findings, sanitised; those without visible text are left out.
+    """One reviewer's comments as sanitised findings; those without visible text are dropped.
 
-    A comment of a reviewer who has requested changes (`has_rejected`) blocks unless it says that it does not; of another
-    only when it says so. Replies and the discussion block only when they say so.
+    If the reviewer has requested changes (`has_rejected`), a comment blocks unless it says otherwise; if not, only if
+    it says so. Replies and the discussion block only if they say so.
     """
     texts = {comment.id: text for comment in comments if (text := sanitise(comment.text, home).text.strip())}
     shown = [comment for comment in comments if comment.id in texts]
@@ -253,7 +253,7 @@ def findings_from_comments(
         comment.id for comment in shown if comment.is_blocking(texts[comment.id], has_rejected=has_rejected)
     }
     opinions = sorted({one.submitted_at for comment in shown if (one := comment.review) and _is_opinion(one)})
-    # Compared with the comments that block by themselves, whatever becomes of other reviews' texts.
+    # Compared with comments that block by themselves, regardless of other reviews' texts.
     blocking_comments = [comment for comment in shown if comment.id in blocking]
     for comment in shown:
         if comment.place is CommentPlace.REVIEW and comment.review is not None:
@@ -282,7 +282,7 @@ def findings_from_comments(
 
 
 def findings_from_review(review: ForgeReview, kind: str = "", home: str = "") -> tuple[Finding, ...]:
-    """The findings of one review by itself: as many as fit an event, those that block first."""
+    """The findings of a single review: as many as fit an event, blocking ones first."""
     own = [] if review.author is None else list(_review_comments(review, kind, is_own=True))
     whole = findings_from_comments(own, home)
     left = len(whole) - MAX_FINDINGS
@@ -293,7 +293,7 @@ def findings_from_review(review: ForgeReview, kind: str = "", home: str = "") ->
 
 
 def select_findings(findings: Sequence[Finding], count: int = MAX_FINDINGS) -> tuple[Finding, ...]:
-    """At most so many findings, in their order; those that block are kept first."""
+    """At most `count` findings in order; blocking ones are kept first."""
     if len(findings) <= count:
         return tuple(findings)
     kept = sorted(range(len(findings)), key=lambda at: not findings[at].is_blocking)[:count]
@@ -301,7 +301,7 @@ def select_findings(findings: Sequence[Finding], count: int = MAX_FINDINGS) -> t
 
 
 def _own_comments(review: ForgeReview) -> list[ForgeComment]:
-    """The comments that the reviewer made with the review: no replies, nothing by others."""
+    """The comments made by the reviewer with the review, without replies and others' comments."""
     return [
         comment
         for comment in review.comments
@@ -310,7 +310,7 @@ def _own_comments(review: ForgeReview) -> list[ForgeComment]:
 
 
 def _review_comments(review: ForgeReview, kind: str, *, is_own: bool = False) -> Iterator[PullComment]:
-    """The comments of a review and, unless it approves, its text; `is_own`: the reviewer's own alone, with the text."""
+    """The comments of a review and, unless it approves, its text; with `is_own` only the reviewer's own, with the text."""
     for comment in _own_comments(review) if is_own else review.comments:
         if comment.author is not None:
             yield _make_comment(comment, comment.author, kind, CommentPlace.LINE, review)
@@ -347,7 +347,7 @@ def _make_comment(
 
 
 def _covers_comment(review: ForgeReview, one: PullComment, before: Instant) -> bool:
-    """True for a comment of the review, and for a single one that its reviewer made since the opinion `before`."""
+    """True for a comment of the review, and for a single one by its reviewer since the opinion `before`."""
     given = one.review
     if given is None or one.reply_to:
         return False

@@ -1,4 +1,4 @@
-"""HTML and code in comments, found as forges find them: tags are removed, code is kept apart."""
+"""HTML and code in comments, recognised as forges do: tags are removed, code is kept."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ _LOWER = {code: code + 32 for code in range(ord("A"), ord("Z") + 1)}
 
 
 def raw_regions(text: str) -> Regions:
-    """Where raw HTML begins and ends: at the line of its own end mark, or at a blank line."""
+    """The ranges of raw HTML, each up to the line of its end tag or a blank line."""
     found: Regions = []
     at = 0
     while (match := _RAW.search(text, at)) is not None:
@@ -75,13 +75,13 @@ def _find_or_end(text: str, mark: str, at: int) -> int:
 
 
 def region_end(regions: Regions, at: int) -> int:
-    """The end of the region that a position is in; -1 when it is in none."""
+    """The end of the region that contains a position; -1 if there is none."""
     place = bisect_right(regions, at, key=itemgetter(0)) - 1
     return regions[place][1] if place >= 0 and at < regions[place][1] else -1
 
 
 def markup_end(text: str, at: int, *, is_raw: bool) -> int:
-    """Where the comment or tag ends that begins with the angle bracket there; -1 when it is text."""
+    """The end of the comment or tag that begins at the angle bracket; -1 if it is text."""
     if text.startswith("<!--", at):
         end = text.find("-->", at + 2)
         return len(text) if end < 0 else end + 3
@@ -101,12 +101,12 @@ def markup_end(text: str, at: int, *, is_raw: bool) -> int:
 
 
 def remove_tags(text: str, removed: RemovalCounts, *, keeps_names: bool = False) -> str:
-    """The text without HTML; with `keeps_names` a tag stays as its bare name, and a hidden element as its text."""
+    """The text without HTML; with `keeps_names`, tags are replaced by their names and hidden elements by their text."""
     return _TagStripper(text, removed, keeps_names).stripped_text() if "<" in text else text
 
 
 class _TagStripper:
-    """One pass over a text, from one angle bracket to the next."""
+    """One pass over a text from angle bracket to angle bracket."""
 
     def __init__(self, text: str, removed: RemovalCounts, keeps_names: bool) -> None:
         self._text = text
@@ -127,7 +127,7 @@ class _TagStripper:
         return "".join([*self._kept, text[at:]])
 
     def _strip_at(self, at: int) -> int:
-        """Keeps or removes what begins at an angle bracket; returns where it ends."""
+        """Keeps or removes what begins at an angle bracket; returns its end."""
         if (link := _AUTOLINK.match(self._text, at)) is not None:
             self._kept.append(link[1])
             return link.end()
@@ -144,7 +144,7 @@ class _TagStripper:
         tag = self._text[at:end]
         written = tag.strip("</>").partition(">")[0].split(maxsplit=1)[0].partition("/")[0]
         name = written.lower()
-        # The parameter of a type, as in `List<String>`, is text: a word that can mean nothing else.
+        # A type parameter, as in `List<String>`, is text: a word that can mean nothing else.
         is_bare = tag[1:-1].lower() == name and (name in _TYPES or tag[1:-1] in _PARAMETERS)
         before = self._text[at - 1 : at]
         if is_bare and (before.isalnum() or before == "<") and region_end(self._regions, at) < 0:
@@ -171,7 +171,7 @@ class _TagStripper:
 
 MAX_MASKED = 60_000
 _FIRST = 0xF0000
-"""The first private character: a sanitised text contains none, so each can stand for a piece of code."""
+"""The first private-use character: sanitised text contains none, so each can represent a piece of code."""
 
 _FENCE = re.compile(r"(?m)^ {0,3}(?:(`{3,})([^`\n]*)|(~{3,})([^\n]*))$")
 _LABEL = re.compile(r"[A-Za-z0-9_+#.\-]{1,20}")
@@ -188,7 +188,7 @@ class Piece(NamedTuple):
 
 
 def split_code(text: str) -> Iterator[Piece]:
-    """Prose and fenced blocks in turn; a fence that is never closed lasts to the end."""
+    """Prose and fenced blocks in turn; an unclosed fence extends to the end."""
     lines = text.split("\n")
     if "```" not in text and "~~~" not in text:
         yield Piece(False, lines)
@@ -211,14 +211,14 @@ def split_code(text: str) -> Iterator[Piece]:
 
 
 def fence_lines(lines: list[str], label: str, indent: str = "") -> list[str]:
-    """The lines as a block that nothing in them can end."""
+    """The lines as a fenced block that nothing in them can end."""
     longest = max((len(run) for line in lines for run in re.findall("`+", line)), default=0)
     mark = "`" * max(3, longest + 1)
     return [mark + label, *(f"{indent}{line}" if line else line for line in lines), mark]
 
 
 def _language_label(info: str) -> str:
-    """The first word after a fence when it can be the name of a language; forges show none of the rest."""
+    """The first word after a fence if it can be a language's name; forges show nothing else."""
     word = _LABEL.fullmatch((info.split() or [""])[0])
     return word[0] if word else ""
 
@@ -230,29 +230,29 @@ def _closes(line: str, mark: str) -> bool:
 
 
 class CodeMask:
-    """Replaces code in a text while the rest is sanitised, and puts it back."""
+    """Replaces code in a text by placeholders while the rest is sanitised, and restores it."""
 
     def __init__(self, removed: RemovalCounts, *, is_rendered: bool = True) -> None:
         self._removed = removed
         self.is_rendered = is_rendered
-        """A forge has rendered the text, and knows no code inside raw HTML."""
+        """Whether a forge has rendered the text, which recognises no code inside raw HTML."""
         self.codes: list[str] = []
 
     def mask(self, text: str) -> str:
-        """The text with one private character in the place of each block and span of code."""
+        """The text with a placeholder for each block and span of code."""
         if "`" not in text and "~~~" not in text:
             return text
         return "".join(_CodeMasker(text, self).masked_parts())
 
     def keep(self, code: str) -> str:
-        """The character that stands for a piece of code; empty when there are too many."""
+        """The placeholder for a piece of code; empty if there are too many."""
         if len(self.codes) >= MAX_MASKED:
             return ""
         self.codes.append(code)
         return chr(_FIRST + len(self.codes) - 1)
 
     def keep_block(self, lines: list[str], info: str) -> str:
-        """The character for a fenced block, which is closed and has nothing but a language after its fence."""
+        """The placeholder for a fenced block, closed and with only a language after its fence."""
         label = _language_label(info)
         self._removed["code labels"] += info.strip() != label
         return self.keep("\n".join(fence_lines(lines, label)))
@@ -264,7 +264,7 @@ class CodeMask:
 
 
 class _CodeMasker:
-    """One pass over a text, in which whatever begins first counts, markup or code."""
+    """One pass over a text in which whatever begins first counts, markup or code."""
 
     def __init__(self, text: str, mask: CodeMask) -> None:
         self._text = text
@@ -283,7 +283,7 @@ class _CodeMasker:
         yield text[at:]
 
     def _mask_at(self, at: int, mark: str) -> tuple[int, str]:
-        """What begins at a mark: where it ends, and what replaces it."""
+        """The end and the replacement of what begins at a mark."""
         raw_end = region_end(self._regions, at) if self._regions else -1
         if raw_end >= 0:
             return raw_end, self._text[at:raw_end]
@@ -316,7 +316,7 @@ class _CodeMasker:
         return min(end - 1, len(text)), shown
 
     def _mask_span(self, at: int, mark: str) -> tuple[int, str]:
-        """A code span on one line; forges cut cells of tables before they look for code."""
+        """A code span on one line; forges split tables into cells before they look for code."""
         start, line_end = at + len(mark), self._text.find("\n", at)
         close = re.compile(rf"(?<!`){mark}(?!`)").search(
             self._text, start, line_end if line_end >= 0 else len(self._text)
@@ -327,7 +327,7 @@ class _CodeMasker:
 
 
 def _is_table_rule(line: str) -> bool:
-    """True for a line that divides a table's head from its body, or begins as one."""
+    """True for the line between a table's head and body, or its start."""
     marks = line.lstrip(" \t>")
     first, bar, _ = marks.partition("|")
     begins = first.strip(" \t")

@@ -1,4 +1,4 @@
-"""Which reviews and merges on a forge count, for which commit, and which rejection each comment belongs to."""
+"""Which reviews and merges on a forge count for which commit, and to which rejection each comment belongs."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ from remand.domain.task import ReviewRound, Status, Submission, Task
 
 
 def counted_reviews(task: Task, pull: PullRequest) -> list[ForgeReview]:
-    """The last opinion of every account, and every comment that blocks one's own work; nothing that Remand posted.
+    """The last opinion of every account, and every comment that blocks one's own work, except Remand's posts.
 
-    Rejections come first: an approval of the same poll cannot overtake them.
+    Rejections come first, so that an approval of the same poll cannot overtake them.
     """
     latest: dict[str, ForgeReview] = {}
     for review in pull.reviews:
@@ -66,7 +66,7 @@ OWN_DISMISSAL = "its reviewer dismissed it on the forge"
 
 
 def own_dismissals(task: Task, pull: PullRequest, kind: str) -> Iterator[tuple[ForgeReview, c.RetractReview]]:
-    """The rejections in force whose own reviewers dismissed them on the forge, each with the command that retracts it.
+    """Active rejections dismissed by their own reviewers on the forge, each with the command that retracts it.
 
     A dismissal by others, or by a push, retracts nothing: branch protection dismisses on every push.
     """
@@ -81,50 +81,50 @@ def own_dismissals(task: Task, pull: PullRequest, kind: str) -> Iterator[tuple[F
 
 
 PROVISIONAL_MARK = "?"
-"""Ends the source of a review that does not count yet and is judged again."""
+"""The suffix of a source whose review does not count yet and will be judged again."""
 
 
 def review_source(kind: str, review: ForgeReview) -> str:
-    """The source of a review, with the commit that the forge binds it to."""
+    """The source of a review, including the commit to which the forge binds it."""
     return f"{kind}:{review.id}@{review.commit}"
 
 
 def provisional_source(kind: str, review: ForgeReview) -> str:
-    """The source of a review that does not count yet and may count later."""
+    """The source of a review that does not count yet."""
     return f"{kind}:{review.id}{PROVISIONAL_MARK}"
 
 
 def source_review(source: str) -> str:
-    """The forge and the id of a review, whichever commit it was bound to and whether it may count later."""
+    """The forge and id of a review, without its commit and the provisional mark."""
     return source.partition("@")[0].removesuffix(PROVISIONAL_MARK)
 
 
 def is_known_review(task: Task, kind: str, review: ForgeReview) -> bool:
-    """True when the review was imported before, whatever it says and whatever commit the forge binds it to now."""
+    """True if the review was imported before, whatever its text and commit are now."""
     own = f"{kind}:{review.id}"
     return any(source.partition("@")[0] == own for source in task.reviews.sources)
 
 
 def make_forge_review_id(task_id: str, source: str) -> str:
-    """The id of a review on a forge: the same in every ledger that imports it."""
+    """The id of a forge review, the same in every ledger that imports it."""
     return f"V-{sha256(f'{task_id} {source}'.encode()).hexdigest()[:16]}"
 
 
 MAX_FORGE_CLOCK_LAG = 300.0
-"""How many seconds the forge's clock may be behind ours, where that could lose a rejection."""
+"""How many seconds the forge's clock may be behind ours where that could lose a rejection."""
 
 
 class PullRequestReading(Record, kw_only=True):
-    """A task's pull request as it was read, with what the repository knows of the commits it names."""
+    """A task's pull request as read, with what the repository knows of its commits."""
 
     task: Task
     pull: PullRequest
     kind: str
-    """Of the forge."""
+    """The kind of forge."""
     home: str = ""
-    """The repository's address there."""
+    """The repository's URL there."""
     trees: dict[str, str] = {}  # noqa: RUF012 - a frozen record's default
-    """The code trees of commits that reviews name, as far as they are known here."""
+    """The code trees of commits named in reviews, if known here."""
 
     def countable_comments(self) -> list[PullComment]:
         """The comments there, without Remand's own and those of the account that opened it, which agents may share."""
@@ -134,17 +134,17 @@ class PullRequestReading(Record, kw_only=True):
 
 
 def is_about_submission(review: ForgeReview, submission: Submission, tree: str) -> bool:
-    """True when a review is about the submission. One that names no commit is, when it came after it."""
+    """True if a review is about the submission; one without a commit is if it came later."""
     if not review.commit:
         return review.submitted_at >= submission.at
     return review.commit == submission.commit or (bool(tree) and tree == submission.tree)
 
 
 def is_about_later_push(review: ForgeReview, task: Task, submission: Submission) -> bool:
-    """True when a review came while the work was under review, and is about a head that was pushed on top of it.
+    """True if a review came while the work was under review, and is about a head pushed on top of it.
 
     A reviewer can only review the head, so a push after the submission must not invalidate a rejection. A late review
-    of an earlier submission is about that one.
+    of an earlier submission belongs to that submission.
     """
     if task.status != Status.PROVISIONAL:
         return False
@@ -156,9 +156,9 @@ def is_about_later_push(review: ForgeReview, task: Task, submission: Submission)
 def comments_by_reviewer(
     reading: PullRequestReading, review: ForgeReview, submission: Submission
 ) -> list[PullComment]:
-    """All comments on the work under review by the author of a review, in that review and outside of it.
+    """All comments by a review's author on the work under review, inside and outside that review.
 
-    What was passed on with a rejection of other work is left out.
+    Comments already passed on with a rejection of other work are excluded.
     """
     imported = {
         name
@@ -190,13 +190,13 @@ def comments_by_reviewer(
 
 
 def _is_after_submission(comment: PullComment, submission: Submission) -> bool:
-    """True for a reply or a comment in the discussion, which name no commit, made since the submission."""
+    """True for a reply or discussion comment (which name no commit) made since the submission."""
     is_timed = comment.place is CommentPlace.DISCUSSION or bool(comment.reply_to)
     return is_timed and bool(comment.at) and comment.at >= submission.at
 
 
 def find_new_comments(reading: PullRequestReading) -> list[tuple[ReviewRound, PullComment]]:
-    """The comments that belong to a rejection in force and were not passed on yet, each with its rejection."""
+    """Comments of active rejections that were not passed on yet, each with its rejection."""
     task = reading.task
     if task.is_terminal or not task.standing_rounds:
         return []
@@ -213,7 +213,7 @@ def find_new_comments(reading: PullRequestReading) -> list[tuple[ReviewRound, Pu
 def _find_round(
     comment: PullComment, by_id: Mapping[str, PullComment], reading: PullRequestReading
 ) -> ReviewRound | None:
-    """The rejection that a comment belongs to: of the commit it is on, or of the last submission before it."""
+    """The rejection of a comment: that of its commit, or of the last submission before it."""
     task, submission = reading.task, reading.task.submission
     review = by_id.get(comment.reply_to, comment).review
     if submission is not None:
@@ -241,7 +241,7 @@ def comment_commands(
     members: Mapping[str, Actor],
     reading: PullRequestReading,
 ) -> Iterator[tuple[Actor, c.AddComments]]:
-    """The commands that add comments to rejections, each with its reviewer; `members` are found by their accounts' ids.
+    """The commands that add comments to rejections, each with its reviewer; `members` are keyed by account id.
 
     Comments of others do not count.
     """
@@ -268,9 +268,9 @@ def comment_commands(
 
 
 FINAL_REFUSALS = ("nothing_to_review", "not_authorised", "own_work", "stale_review", "too_late")
-"""Refusals that no later poll would change: the review is recorded as one that does not count."""
+"""Refusals that no later poll would change: the review is recorded as uncounted."""
 PROVISIONAL_REFUSALS = ("bad_value", "out_of_scope", "head_moved", "control_changed")
-"""Refusals that a further comment, or another branch, may change: the review is recorded, and judged again when read."""
+"""Refusals that a further comment or another branch may change: the review is recorded and judged again when read."""
 NOT_BLOCKING = "it has no blocking finding; a comment that begins with BLOCKING: makes it a rejection"
 OWN_ACCOUNT = "it comes from the account that opened the pull request, which agents may share"
 MAX_WHY = 500
@@ -278,15 +278,15 @@ _UNSUBMITTED_STATUSES = (Status.CLAIMED, Status.INCOMING, Status.NEEDS_CONTINUAT
 
 
 class ReviewReading(PullRequestReading, kw_only=True):
-    """A review with everything that is needed to judge it."""
+    """A review with everything needed to judge it."""
 
     review: ForgeReview
     member: Actor | None = None
-    """The member who wrote it; None when the account is no member's."""
+    """The member who wrote it; None if the account is not a member's."""
     may_write: bool = False
-    """Whether the forge says so now."""
+    """Whether the author has write access now."""
     tree: str = ""
-    """The code tree of the commit that the review names; empty when the commit is not known here."""
+    """The code tree of the review's commit; empty if unknown here."""
     head_tree: str = ""
     """The code tree of the pull request's head, likewise."""
 
@@ -300,18 +300,18 @@ class ReviewReading(PullRequestReading, kw_only=True):
 
 
 class ReviewOutcome(Record, kw_only=True):
-    """What follows from a review: one command, or what it waits for."""
+    """The result of a review: a command, or what it waits for."""
 
     ask: c.ApproveReview | c.RejectReview | c.NoteReview | None = None
     waits_for: str = ""
     is_ignored: bool = False
-    """Its author is no member, or may not write."""
+    """Whether its author is not a member, or has no write access."""
     is_unsettled: bool = False
-    """It must be judged again though nothing changes on the forge."""
+    """Whether it must be judged again even without a change on the forge."""
 
 
 def judge_review(seen: ReviewReading) -> ReviewOutcome:
-    """What follows from a review that was not imported before."""
+    """The result of a new review."""
     if seen.member is None:
         return ReviewOutcome(is_ignored=True)
     if not seen.may_write:
@@ -329,7 +329,7 @@ def judge_review(seen: ReviewReading) -> ReviewOutcome:
 
 
 def judge_refusal(seen: ReviewReading, answer: Refused) -> ReviewOutcome:
-    """What follows when the command of a review was refused: it is recorded, unless a later poll may import it."""
+    """The result of a review whose command was refused: it is recorded unless a later poll may import it."""
     if answer.code in FINAL_REFUSALS:
         return make_uncounted(seen, answer.message)
     if answer.code in PROVISIONAL_REFUSALS:
@@ -338,7 +338,7 @@ def judge_refusal(seen: ReviewReading, answer: Refused) -> ReviewOutcome:
 
 
 def make_uncounted(seen: ReviewReading, why: str, *, is_for_now: bool = False) -> ReviewOutcome:
-    """A review that does not count, recorded with the reason; `is_for_now`: it is judged again when it is read again."""
+    """Records a review as uncounted with the reason; with `is_for_now` it is judged again when read again."""
     return ReviewOutcome(
         ask=c.NoteReview(
             task_id=seen.task.id,
@@ -359,7 +359,7 @@ def _judge_rejection(seen: ReviewReading) -> ReviewOutcome:
     ):
         return _judge_other_work(seen)
     if is_same_account(seen.review.author, seen.pull.author):
-        # Agents may share this account: what it wrote elsewhere does not count.
+        # Agents may share this account, so its other comments do not count.
         findings = findings_from_review(seen.review, seen.kind, seen.home)
     else:
         comments = comments_by_reviewer(seen, seen.review, submission)
@@ -389,7 +389,7 @@ def _judge_approval(seen: ReviewReading) -> ReviewOutcome:
 
 
 def _judge_other_work(seen: ReviewReading) -> ReviewOutcome:
-    """A review of work that is not submitted yet waits for that; one of earlier work is recorded and does not count."""
+    """A review of work not submitted yet waits for the submission; one of earlier work is recorded as uncounted."""
     task, review, submission = seen.task, seen.review, seen.task.submission
     is_early = submission is None or review.submitted_at >= submission.at
     if is_early and task.status in _UNSUBMITTED_STATUSES:
@@ -402,7 +402,7 @@ def _judge_other_work(seen: ReviewReading) -> ReviewOutcome:
 
 
 def merge_source(kind: str, pull: PullRequest) -> str:
-    """The source of an event that a merge led to."""
+    """The source of an event caused by a merge."""
     return f"{kind}:merge-{pull.number}@{pull.head}"
 
 
@@ -412,16 +412,16 @@ def is_merge_of(source: str, commit: str) -> bool:
 
 
 def is_new_merge(task: Task, source: str) -> bool:
-    """True for a merge that was not imported before, of work that was not approved."""
+    """True for a new merge of work that was not approved."""
     return task.status != Status.DONE and source not in task.reviews.sources
 
 
 def judge_merge(
     task: Task, pull: PullRequest, by: Actor | None, source: str
 ) -> c.ApproveReview | c.NoteMerge:
-    """The command of a merge: by a member who may write, of the submitted commit, it is that member's approval.
+    """The command for a merge: by a member with write access, at the submitted commit, it is that member's approval.
 
-    Any other bypassed the review. Whether the member may approve, `decide` says.
+    Any other merge bypassed the review. `decide` says whether the member may approve.
     """
     submission = task.submission
     if task.status != Status.PROVISIONAL or submission is None or submission.commit != pull.head:

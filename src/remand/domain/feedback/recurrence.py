@@ -1,4 +1,4 @@
-"""Whether a finding repeats or reverses one of an earlier round, judged by fixed word lists."""
+"""Whether a finding repeats or reverses one of an earlier round, by fixed word lists."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from remand.domain.feedback.markup import split_code
 from remand.domain.text.words import word_set
 
 SHAPE = "1"
-"""The axis (extract or inline) on which the result says as much as what it is made from."""
+"""The axis (extract or inline) on which the result is as significant as its source."""
 
 _AXES = (
     (
@@ -35,7 +35,7 @@ _AXES = (
     ("catch swallow suppress", "propagate rethrow bubble"),
     ("use", "avoid"),
 )
-"""Words that demand more of something, each group with the words that demand less of it."""
+"""Words that demand more of something, each group with the words that demand less."""
 _OPPOSITES = """
 tab/space async/sync asynchronous/synchronous public/private single/double mutable/immutable eager/lazy global/local
 list/tuple let/const var/const http/https recursion/loop recursive/iterative inheritance/composition json/yaml
@@ -50,7 +50,7 @@ test type unit value variable whitespace hint annotation blank empty space newli
 
 
 def stem(word: str) -> str:
-    """A word without its most common endings, so that most of its forms are equal."""
+    """A word without its most common endings."""
     for ending in ("ies", "ing", "ed", "es", "s", "e"):
         if word.endswith(ending) and len(word) - len(ending) >= 3 and not word.endswith("ss"):
             word = word[: -len(ending)] + ("y" if ending == "ies" else "")
@@ -66,23 +66,23 @@ will with within would you your also again still already now really actually may
 each every all both thanks thank blocking nit nitpick suggestion optional question must issue don't doesn't isn't can't
 won't shouldn't didn't
 """)
-"""Words that say nothing of the subject of a finding."""
+"""Words without meaning for the subject of a finding."""
 NEGATIONS = word_set("not don't dont never no stop without shouldn't shouldnt needn't cannot doesn't isn't")
 COMPLAINTS = word_set("you was were been got accidentally wrongly mistakenly")
-"""Words after which a verb in the past tense is a complaint."""
+"""Words after which a past-tense verb is a complaint."""
 POLITE = word_set("please you we should could would can must just also still let's lets better to i'd do")
 PREPOSITIONS = word_set(
     "to for of in from around on with into above below at before after inside when by as per"
 )
 GENERIC = frozenset(map(stem, _GENERIC_WORDS.split()))
-"""Subjects of many findings: to share one of them alone says nothing."""
+"""Subjects of many findings, which do not suffice for a match."""
 ANTONYMS = frozenset(frozenset(map(stem, pair.split("/"))) for pair in _OPPOSITES.split())
 VERBS = frozenset(word for axis in _AXES for group in axis for word in group.split())
 VERB_STEMS = frozenset(map(stem, VERBS | word_set("use prefer make replace switch change")))
 
 
 SIGNS: dict[str, tuple[tuple[str, bool], ...]] = {}
-"""For each word that demands something: on which axes, and whether more of it."""
+"""For each demanding word: its axes, and whether it demands more."""
 for _axis, _groups in enumerate(_AXES):
     for _group, _is_more in zip(_groups, (True, False), strict=True):
         for _form in {form for word in _group.split() for form in (word, stem(word))}:
@@ -93,13 +93,13 @@ MAX_TEXT = 1500
 
 _WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)?|\d+")
 _ASCII_WORD = re.compile(r"[a-z]+(?:'[a-z]+)?|[0-9]+")
-"""The same in a text of small ASCII letters, found faster."""
+"""The same for lower-case ASCII text, which is faster."""
 _HUMP = re.compile(r"[A-Z_](?:(?<=[a-z0-9][A-Z])|(?<=_)_*)")
 _CLAUSE = re.compile(r"[.!?;:,](?=\s|$)|\n| (?:but|because|since) ")
 
 
 class ReplacementPattern(NamedTuple):
-    """A way to say what is to replace what; every clause that does so has one of `words`."""
+    """A way to say what should replace what; each such clause has one of `words`."""
 
     words: frozenset[str]
     pattern: re.Pattern[str]
@@ -136,7 +136,7 @@ _PREFERENCE_WORDS = _INSTEAD.words.union(*(way.words for way in _PREFERENCE_PATT
 
 
 def _may_have(clause: str, words: list[str], wanted: frozenset[str]) -> bool:
-    """True when a clause may have one of these words: what an apostrophe joins may be more than one."""
+    """True if a clause may contain one of these words; a word with an apostrophe may be several."""
     return not wanted.isdisjoint(words) or "'" in clause
 
 
@@ -150,15 +150,15 @@ class ReviewDemand(NamedTuple):
 
 
 class DemandTarget(NamedTuple):
-    """What a demand is about."""
+    """The subject of a demand."""
 
     thing: frozenset[str]
     place: frozenset[str]
-    """Where, or for what; either finding may leave it out."""
+    """Where or for what; either finding may omit it."""
 
 
 class Preference(NamedTuple):
-    """One thing that is preferred, and what it is to replace."""
+    """The preferred thing and the one it should replace."""
 
     this: frozenset[str]
     that: frozenset[str]
@@ -194,7 +194,7 @@ def _words(clause: str) -> list[str]:
 
 
 class EarlierFindings:
-    """The findings of earlier rounds, ready to be compared with many."""
+    """The findings of earlier rounds, prepared for comparison with many."""
 
     def __init__(self, gists: Sequence[FindingGist]) -> None:
         self._gists = gists
@@ -231,7 +231,7 @@ class EarlierFindings:
     def _last_same_target(
         self, own: FindingGist, aim: DemandTarget, aims: Sequence[tuple[int, DemandTarget]], last: int
     ) -> int:
-        """The last position of a demand about the same; `last` when no later one is."""
+        """The last position of a demand about the same subject; `last` if none is later."""
         for place, earlier in reversed(aims):
             if place <= last:
                 break
@@ -240,7 +240,7 @@ class EarlierFindings:
         return last
 
     def _targets_by_word(self, axis: str, is_more: bool) -> dict[str, list[tuple[int, DemandTarget]]]:
-        """The targets of the demands of one kind, by each of their words; made at first use."""
+        """The targets of one kind of demand by word; built on first use."""
         found = self._aims.get((axis, is_more))
         if found is None:
             found = self._aims[axis, is_more] = {}
@@ -251,7 +251,7 @@ class EarlierFindings:
         return found
 
     def _mask(self, words: frozenset[str]) -> int:
-        """The words as bits of a number, so that comparing them is one step."""
+        """The words as bits of an integer, for fast comparison."""
         mask = 0
         for word in words:
             mask |= 1 << self._bits.setdefault(word, len(self._bits))
@@ -274,7 +274,7 @@ def _is_near(now: FindingGist, before: FindingGist) -> bool:
 
 
 def _is_same_target(aim: DemandTarget, earlier: DemandTarget, is_near: bool) -> bool:
-    """True when two demands name one thing, and not two places of it."""
+    """True if two demands name the same thing rather than two places of it."""
     shared = aim.thing & earlier.thing
     fewest = min(len(aim.thing), len(earlier.thing))
     has_two_places = bool(aim.place and earlier.place) and not aim.place & earlier.place
@@ -325,7 +325,7 @@ def _demands(words: list[str]) -> list[ReviewDemand]:
 
 
 def _instructions(words: list[str]) -> list[ReviewDemand]:
-    """What a clause says with its first word to do, or not to do."""
+    """What the first word of a clause instructs to do or not to do."""
     is_negative = False
     for at, word in enumerate(words):
         if word in NEGATIONS or (word == "do" and words[at + 1 : at + 2] == ["not"]):
@@ -340,7 +340,7 @@ def _instructions(words: list[str]) -> list[ReviewDemand]:
 
 
 def _demand_target(demand: ReviewDemand) -> DemandTarget:
-    """What a demand is about: what follows it, or what comes before when nothing does."""
+    """The subject of a demand: the words after it, or those before if there are none."""
     thing, place = _split_at_preposition(demand.words[demand.at + 1 :])
     if not thing:
         thing, elsewhere = _split_at_preposition(demand.words[: demand.at])
@@ -353,7 +353,7 @@ def _demand_target(demand: ReviewDemand) -> DemandTarget:
 
 
 def _split_at_preposition(words: list[str]) -> tuple[frozenset[str], frozenset[str]]:
-    """The words up to the first that says where or for what, and those that follow."""
+    """The words up to the first preposition of place or purpose, and the rest."""
     end = 0
     while end < len(words) and words[end] not in PREPOSITIONS:
         end += 1
@@ -364,7 +364,7 @@ def _split_at_preposition(words: list[str]) -> tuple[frozenset[str], frozenset[s
 
 
 def _preference(clause: str, words: list[str]) -> Preference | None:
-    """What a clause prefers to what; None when it prefers nothing."""
+    """The preference in a clause; None if there is none."""
     if not _may_have(clause, words, _PREFERENCE_WORDS):
         return None
     if (match := _INSTEAD.search(clause, words)) is not None:
@@ -393,7 +393,7 @@ def _content_stem(word: str) -> str:
 
 @lru_cache(maxsize=1 << 14)
 def _subject_stem(word: str) -> str:
-    """The stem of a word that can be a subject; empty for any other."""
+    """The stem of a possible subject; empty for other words."""
     kept = _content_stem(word)
     return "" if kept in VERB_STEMS else kept
 

@@ -1,4 +1,4 @@
-"""The review rounds of a task (who found what, what recurs, what the user said since), and the prompt section in which an agent reads them."""
+"""A task's review rounds (findings by reviewer, recurrences, the user's answers), and the prompt section that shows them."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ from remand.domain.task import ReviewRound, Task
 from remand.domain.text.words import format_count, shorten
 
 MAX_SHOWN = 20
-"""How many findings of an earlier round are shown: those that block first."""
+"""The most findings shown of an earlier round, blocking ones first."""
 MAX_COMPARED = 300
-"""How many findings of an earlier round are compared with the last round's."""
+"""The most findings of an earlier round compared with the last round's."""
 FORGES = {"github": "GitHub PR review", "gitea": "Gitea PR review", "gitlab": "GitLab MR review"}
 COMMAND = "reject-task"
 
@@ -45,14 +45,14 @@ class FeedbackFinding(Record, kw_only=True):
     finding: Finding
     replies: tuple[FindingReply, ...] = ()
     again: tuple[int, ...] = ()
-    """The earlier rounds that have the same finding."""
+    """The earlier rounds with the same finding."""
     against: int = 0
-    """The earlier round with a finding that it reverses; 0 when there is none."""
+    """The earlier round with the opposite finding; 0 if there is none."""
     reversed_text: str = ""
 
 
 class RoundReview(Record, kw_only=True):
-    """A review in force; on a forge, everything that one reviewer wrote there."""
+    """An active review; for a forge, everything that one reviewer wrote there."""
 
     reviewer: str
     at: Instant
@@ -65,19 +65,19 @@ class RoundReview(Record, kw_only=True):
 
 
 def forge_name(source: str) -> str:
-    """What reviews are called on the forge of a source; empty for one that was given here."""
+    """The forge's term for reviews; empty for a local one."""
     return FORGES.get(source.partition(":")[0], "") if ":" in source else ""
 
 
 class FeedbackRound(Record, kw_only=True):
-    """A rejected submission with every review of it that is in force."""
+    """A rejected submission with all its active reviews."""
 
     number: int
     commit: str
     agent: str
     reviews: tuple[RoundReview, ...]
     left_out: int = 0
-    """How many findings of an earlier round are not shown."""
+    """How many findings of an earlier round are omitted."""
 
 
 class Guidance(Record, kw_only=True):
@@ -98,7 +98,7 @@ class TaskFeedback(Record, kw_only=True):
 
 
 def read_feedback(task: Task, events: Sequence[Event], repository: str = "") -> TaskFeedback:
-    """The rounds in force, oldest first; the last one's findings are compared with those before."""
+    """The active rounds, oldest first; the last one's findings are compared with earlier ones."""
     rejections = {
         event.review_id or event.meta.origin: event for event in events if isinstance(event, ReviewRejected)
     }
@@ -134,7 +134,7 @@ def read_feedback(task: Task, events: Sequence[Event], repository: str = "") -> 
 
 
 def _belongs_to_round(event: ReviewCommented, one: ReviewRound) -> bool:
-    """True for comments on the work of a round, unless their reviewer has retracted its rejection."""
+    """True for comments on a round's work, unless their reviewer has retracted its rejection."""
     if (event.handoff_id, event.tree) != (one.handoff_id, one.tree):
         return False
     has_rejected = any(review.reviewer == event.reviewer for review in one.reviews)
@@ -142,10 +142,9 @@ def _belongs_to_round(event: ReviewCommented, one: ReviewRound) -> bool:
 
 
 def _group_by_reviewer(events: Sequence[ReviewRejected | ReviewCommented]) -> list[RoundReview]:
-    """The reviews of a round, the earliest first: those given here one by one, those of a forge by reviewer.
+    """The reviews of a round, earliest first: local ones one by one, those of a forge by reviewer.
 
-    The result does not depend on which poll imported what: a comment that came more than once is shown once, and blocks
-    if it ever did.
+    The result does not depend on which poll imported what: a repeated comment is shown once, and blocks if it ever did.
     """
     groups: dict[tuple[str, ...], list[ReviewRejected | ReviewCommented]] = {}
     for event in events:
@@ -184,7 +183,7 @@ def _gather_review(events: Sequence[ReviewRejected | ReviewCommented]) -> RoundR
 
 
 def _thread_replies(reviews: list[RoundReview]) -> list[RoundReview]:
-    """The reviews with every reply below the finding that it answers, whoever gave that; other replies stay findings."""
+    """The reviews with each reply below the finding it answers, whoever wrote that; other replies remain findings."""
     first_comments = {
         remark.finding.comment
         for review in reviews
@@ -217,7 +216,7 @@ def _thread_replies(reviews: list[RoundReview]) -> list[RoundReview]:
 def _build_round(
     number: int, one: ReviewRound, reviews: Sequence[RoundReview], repository: str, most: int | None
 ) -> FeedbackRound:
-    """A round with the findings that are shown of it, sanitised, each below its review."""
+    """A round with its displayed findings, sanitised, below their reviews."""
     every = [(at, remark) for at, review in enumerate(reviews) for remark in review.remarks]
     every.sort(key=lambda placed: not placed[1].finding.is_blocking)
     remarks: list[list[FeedbackFinding]] = [[] for _ in reviews]
@@ -271,7 +270,7 @@ _TAG = re.compile(r"\\.|(?<!`)(`++)[^`\n]+\1(?!`)|<(?=[A-Za-z/!?])")
 
 
 def plain_lines(text: str) -> list[str]:
-    """The text as lines for a section of ours; empty lines at its ends are left out."""
+    """The text as lines for a section, without leading and trailing empty lines."""
     lines: list[str] = []
     for piece in split_code(text):
         if piece.is_code:
@@ -286,7 +285,7 @@ def plain_lines(text: str) -> list[str]:
 
 
 def escape_line(line: str) -> str:
-    """One line of prose that cannot be taken for structure."""
+    """A line of prose that cannot be taken for structure."""
     line = _escape_inline(line.rstrip())
     if _RULE.fullmatch(line):
         at = len(line) - len(line.lstrip())
@@ -299,19 +298,19 @@ def escape_line(line: str) -> str:
 
 
 def inline_text(text: str, limit: int) -> str:
-    """The text on one line inside a line of ours, cut where it is too long."""
+    """The text on one line, truncated if it is too long."""
     plain = " ".join(visible_characters(text[: 4 * limit]).replace("`", "'").split())
     return _escape_inline(shorten(plain, limit))
 
 
 def inline_name(text: str, limit: int = 200) -> str:
-    """A path or a name inside a line of ours: nothing in it can end the emphasis around it."""
+    """A path or name within a line; nothing in it can end the surrounding emphasis."""
     return inline_text(text, limit).replace("*", "∗").strip() or "unnamed"
 
 
 def _escape_inline(text: str) -> str:
-    """Text in which nothing can be taken for a mark of ours or a tag."""
-    # Every mark has one of these in small letters; its other letters may be written otherwise.
+    """Text in which nothing can be taken for markup or a mark of ours."""
+    # Every mark contains one of these in lower case; its other letters may vary.
     lower = text.lower()
     if "bloc" in lower or "gge" in lower:
         text = _MARK.sub(r"\\\g<0>", text)
@@ -333,7 +332,7 @@ EMPTY_COMMENT = "(this comment has no readable text)"
 
 
 def render_section(task: Task, feedback: TaskFeedback) -> str:
-    """All feedback on a task's work, the last round first; empty when nothing was rejected."""
+    """All feedback on a task's work, last round first; empty if nothing was rejected."""
     if not feedback.rounds:
         return "\n\n".join(_render_guidance(feedback, "##"))
     last = feedback.rounds[-1]
@@ -366,7 +365,7 @@ def _progress_lines(task: Task, feedback: TaskFeedback) -> str:
 
 
 def _render_latest_round(task: Task, last: FeedbackRound) -> Iterator[str]:
-    """Each review with its findings, those that block first; suggestions are the first to be cut."""
+    """Each review with its findings, blocking ones first; suggestions are truncated first."""
     every = [(at, remark) for at, review in enumerate(last.reviews) for remark in review.remarks]
     every.sort(key=lambda one: not one[1].finding.is_blocking)
     left = MAX_REJECTION
@@ -388,7 +387,7 @@ def _render_latest_round(task: Task, last: FeedbackRound) -> Iterator[str]:
 
 
 def _is_bare_command(review: RoundReview) -> bool:
-    """True for a `/reject-task` command whose text is shown as it is: no places, and none that ends in code."""
+    """True for a `/reject-task` command whose text is shown unchanged: no places, and no code at the end."""
     if review.source != COMMAND:
         return False
     findings = [remark.finding for remark in review.remarks]
@@ -396,7 +395,7 @@ def _is_bare_command(review: RoundReview) -> bool:
 
 
 def _review_heading(review: RoundReview, *, is_one: bool) -> str:
-    """Where a review comes from; the reviewer is named where the forge has more than one."""
+    """The origin of a review; the reviewer is named if the forge has several."""
     if review.source == COMMAND:
         return "### From /reject-task command"
     if review.forge:
@@ -410,7 +409,7 @@ def _time_note(at: Instant) -> str:
 
 
 def _render_finding(remark: FeedbackFinding, *, is_bare: bool) -> str:
-    """A finding below its mark and place; in the text of a command the mark is at the end."""
+    """A finding below its severity and place; in a command's text the severity is at the end."""
     finding = remark.finding
     mark = "(BLOCKING)" if finding.is_blocking else "(suggestion)"
     lines = plain_lines(remove_label(finding.text, is_blocking=finding.is_blocking)) or [EMPTY_COMMENT]
@@ -444,7 +443,7 @@ def _render_guidance(feedback: TaskFeedback, level: str) -> Iterator[str]:
 
 
 def _render_history(task: Task, rounds: tuple[FeedbackRound, ...]) -> Iterator[str]:
-    """The earlier rounds in brief, the newest first."""
+    """The earlier rounds in brief, newest first."""
     if not rounds:
         return
     yield "### Earlier rounds"

@@ -1,4 +1,4 @@
-"""Makes text of reviewers and forges safe to pass on: no hidden characters, markup, links or secrets."""
+"""Sanitises text of reviewers and forges: no hidden characters, markup, foreign links or secrets."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from remand.domain.text.redaction import redact
 from remand.domain.text.words import shorten
 
 MAX_MARKS = 8
-"""How many combining marks one letter may have; no script needs more, and sorting very many takes for ever."""
+"""The most combining marks on one letter; no script needs more, and sorting very many takes too long."""
 
 _TERMINAL_COMMAND = re.compile(
     r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]"
@@ -33,7 +33,7 @@ _TAGS = range(0xE0000, 0xE1000)
 
 
 class _VisibleCharacters(dict[int, int | None]):
-    """What replaces each character: itself, a plain space, or nothing."""
+    """The replacement of each character: itself, a plain space, or nothing."""
 
     def __missing__(self, code: int) -> int | None:
         kind = category(chr(code))
@@ -50,7 +50,7 @@ _VISIBLE = _VisibleCharacters({0x09: 0x09, 0x0A: 0x0A})
 
 
 def visible_characters(text: str) -> str:
-    """The visible characters of a text, as NFC; every line break is a plain one."""
+    """The visible characters of a text in NFC, with normalised line breaks."""
     if text.isascii() and "\x1b" not in text and "\r" not in text:
         is_plain = text.replace("\n", "").replace("\t", "").isprintable()
         return text if is_plain else text.translate(_VISIBLE)
@@ -74,7 +74,7 @@ _ADDRESS = re.compile(
     r"[^\s<>\"'`]+"
 )
 _HINTS = ("://", "www.", "pt:", "data:")
-"""Every address in small letters contains one of these: an `s` or an `i` of a script may be another letter."""
+"""Every lower-case URL contains one of these: an `s` or `i` of a script may be another letter."""
 _PARTS = re.compile(
     r"(?i)(?:(?P<scheme>[a-z][a-z0-9+.\-]*):)?(?://)?(?P<place>[^/?#\\]*)(?P<rest>.*)", re.DOTALL
 )
@@ -86,7 +86,7 @@ _PATH_TRICKS = re.compile(r"(?i)\.\.|%2e|%5c|\\")
 
 
 def reduce_links(text: str, repository: str) -> tuple[str, int]:
-    """The text with foreign addresses reduced to their domain, and how many there were."""
+    """The text with foreign URLs reduced to their domains, and their number."""
     lower = text.lower()
     if not any(map(lower.__contains__, _HINTS)):
         return text, 0
@@ -105,7 +105,7 @@ def reduce_links(text: str, repository: str) -> tuple[str, int]:
 
 
 def reduce_address(address: str, repository: str) -> str:
-    """An address of the project's repository, or of this machine, as it is; of any other its domain."""
+    """A URL of the project's repository or this machine unchanged; of any other only the domain."""
     own = repository.rstrip("/").removesuffix(".git").lower()
     is_inside = bool(own) and address.lower().startswith(own) and not _PATH_TRICKS.search(address)
     if is_inside and address[len(own) : len(own) + 1] in ("", "/", "#", "?") and address.isascii():
@@ -120,7 +120,7 @@ def reduce_address(address: str, repository: str) -> str:
 
 
 def _domain(place: str) -> str:
-    """The name of a server, in ASCII, which no other name can imitate."""
+    """A server's name in ASCII, which no other name can imitate."""
     name = _WWW.sub("", place.rpartition("@")[2][: MAX_DOMAIN + 1])
     if not name.isascii():
         try:
@@ -152,7 +152,7 @@ _FOOTNOTE = re.compile(
 
 
 def remove_hidden_brackets(text: str, repository: str, removed: RemovalCounts) -> str:
-    """The text without what its brackets hide: definitions, link targets and images."""
+    """The text without what brackets hide: definitions, link targets and images."""
     if "[" not in text:
         return text
     if "]:" in text:
@@ -194,19 +194,19 @@ def _visible_parts(text: str, repository: str, removed: RemovalCounts) -> list[s
 
 
 def _match_target(text: str, at: int) -> re.Match[str] | None:
-    """The target of a link, with its title; one that never ends includes the rest of its paragraph."""
+    """The target of a link with its title; an unterminated one includes the rest of its paragraph."""
     return _TITLED_TARGET.match(text, at) or _PLAIN_TARGET.match(text, at) or _ENDLESS_TARGET.match(text, at)
 
 
 def _target_text(target: str, repository: str) -> Iterator[str]:
-    """A link's target as it may be shown: the project's own, or a domain."""
+    """A link's target as displayed: the project's own, or a domain."""
     is_address = "://" in target or target.startswith(("//", "www."))
     if is_address and (shown := reduce_address(target, repository)):
         yield f" ({shown})"
 
 
 MAX_READ = 1 << 15
-"""How many characters of a comment are read; the rest is cut."""
+"""How many characters of a comment are read; the rest is dropped."""
 MAX_COMMENT = 8 * 1024
 MAX_REJECTION = 64 * 1024
 LEFT_OUT = "[omitted: this review exceeds the limit]"
@@ -223,7 +223,7 @@ _CUT = "\n[cut: {} more characters]"
 
 
 class SanitisedText(NamedTuple):
-    """A text that may be passed on."""
+    """A sanitised text."""
 
     text: str
     removed: dict[str, int]
@@ -238,10 +238,10 @@ def sanitise(
     keeps_links: bool = False,
     limit: int = MAX_COMMENT,
 ) -> SanitisedText:
-    """The part of a text that people see, without secrets and foreign addresses, and never longer than the limit.
+    """The visible part of a text without secrets and foreign URLs, never longer than the limit.
 
-    `repository` is the address of the project's own repository. Text that no forge renders (`is_rendered` false) is
-    seen as it was typed: its tags stay, without attributes. Sanitising twice has the effect of once.
+    `repository` is the URL of the project's own repository. Text that no forge renders (`is_rendered` false) is treated
+    as typed: its tags remain, without attributes. Sanitising is idempotent.
     """
     removed: RemovalCounts = defaultdict(int)
     total = len(text)
@@ -281,7 +281,7 @@ def _clean_once(
 
 
 def _clean_until_stable(text: str, repository: str, removed: RemovalCounts, *, is_rendered: bool) -> str:
-    """The text once nothing more can be decoded or removed; markup that never settles is dropped."""
+    """The text when nothing more can be decoded or removed; markup that never settles is dropped."""
     for _ in range(_ROUNDS):
         before = text
         text = remove_tags(_decode_entities(text, removed), removed, keeps_names=not is_rendered)
@@ -292,7 +292,7 @@ def _clean_until_stable(text: str, repository: str, removed: RemovalCounts, *, i
 
 
 def _decode_entities(text: str, removed: RemovalCounts) -> str:
-    """The text with its entities decoded; none can become the beginning of code, or of a line."""
+    """The text with its entities decoded; none can become the start of code or of a line."""
     if "&" not in text:
         return text
     from html import unescape
@@ -306,14 +306,14 @@ def _decode_entities(text: str, removed: RemovalCounts) -> str:
 
 
 def _remove_gaps(text: str) -> str:
-    """The text without blanks at line ends and repeated empty lines."""
+    """The text without trailing blanks and repeated empty lines."""
     if "\n\n\n" in text or " \n" in text or "\t\n" in text or text[-1:] in " \t":
         return _GAPS.sub("", text)
     return text
 
 
 def _shorten_text(text: str, limit: int, unseen: int) -> tuple[str, int]:
-    """The text within so many bytes, with a note of what was cut, and how many characters that are."""
+    """The text within a number of bytes, with a note of how many characters were cut."""
     data = text.encode("utf-8", "replace")
     if len(data) <= limit and not unseen:
         return text, 0
@@ -330,7 +330,7 @@ def _shorten_text(text: str, limit: int, unseen: int) -> tuple[str, int]:
 def sanitise_findings(
     findings: Sequence[Finding], repository: str = "", *, is_rendered: bool = True
 ) -> tuple[Finding, ...]:
-    """Every finding sanitised; what exceeds the size of one rejection is cut, suggestions first."""
+    """All findings sanitised; what exceeds the size of one rejection is cut, suggestions first."""
     left = MAX_REJECTION
     texts: dict[int, str] = {}
     for place in sorted(range(len(findings)), key=lambda place: not findings[place].is_blocking):

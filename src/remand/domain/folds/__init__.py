@@ -1,1 +1,1 @@
-"""What follows from events: the changes to a task by noun, which `evolve` dispatches to."""
+"""The effects of events on a task, by noun; `evolve` dispatches to them."""

@@ -1,4 +1,4 @@
-"""What follows from the events of reviews, lockouts, objections, escalations and notices."""
+"""The effects of review, lockout, objection, escalation and notice events."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from remand.domain.task import (
 
 
 def apply_gate_alerted(task: Task, event: GateAlerted) -> Task:
-    """Keeps the alert about the claim that holds."""
+    """Stores the alert about the active claim."""
     if task.claim is None or not event.handoff_id or task.claim.handoff_id != event.handoff_id:
         return task
     found = GateAlert(
@@ -51,7 +51,7 @@ def apply_gate_alerted(task: Task, event: GateAlerted) -> Task:
 
 
 def record_notice(task: Task, event: Event) -> Task:
-    """Keeps what the user has to be told of an event."""
+    """Stores the notice that an event requires."""
     found = find_notice(event)
     if found is None or any(one.id == found.id for one in task.inbox.notices):
         return task
@@ -59,7 +59,7 @@ def record_notice(task: Task, event: Event) -> Task:
 
 
 def record_notice_delivery(task: Task, event: review_events.EscalationNotified) -> Task:
-    """Notes that a channel took an alert, or an override, which is forgotten with the last channel."""
+    """Records that a channel delivered an alert or override, which is removed after the last channel."""
     found = open_alert(task)
     if found is not None and found.id == event.escalation_id:
         return _with_alert(task, replace(found, notified=with_name(found.notified, event.channel)))
@@ -81,7 +81,7 @@ def acknowledge_alert(task: Task, event: review_events.EscalationAcknowledged) -
 
 
 def take_over_on_alert(task: Task, event: review_events.EscalationAnswered) -> Task | None:
-    """The task that the user took from its agent on an alert; None when the answer is about no alert."""
+    """The task that the user took over on an alert; None if the answer concerns no alert."""
     found = open_alert(task)
     if found is None or found.id != event.escalation_id:
         return None
@@ -101,11 +101,11 @@ def _with_alert(task: Task, found: GateAlert) -> Task:
 
 
 MAX_DISMISSALS = 200
-"""How many answers a task keeps, the latest."""
+"""How many answers a task keeps, the latest ones."""
 
 
 def apply_objections_dismissed(task: Task, event: review_events.ObjectionsDismissed) -> Task:
-    """Keeps the answer."""
+    """Stores the answer."""
     answer = Dismissal(signer=event.signer, works=event.works[:MAX_WORKS], at=event.ts)
     return update_task(task, dismissals=(*task.inbox.dismissals, answer)[-MAX_DISMISSALS:])
 
@@ -130,7 +130,7 @@ def apply_review_approved(task: Task, event: review_events.ReviewApproved) -> Ta
 
 
 def apply_review_rejected(task: Task, event: review_events.ReviewRejected) -> Task:
-    """Sends the submission back. A further review of work that was sent back already adds to that rejection."""
+    """Sends the submission back. A further review of work already sent back adds to that rejection."""
     submission = task.submission
     if event.source and event.source in task.reviews.sources:
         return task
@@ -165,14 +165,14 @@ def apply_review_rejected(task: Task, event: review_events.ReviewRejected) -> Ta
 
 
 def _send_back(task: Task, event: review_events.ReviewRejected, noted: dict[str, Any]) -> Task:
-    """Moves the task. What another ledger took out of review meanwhile stays where it is, and the rejection counts."""
+    """Changes the status. What another ledger removed from review meanwhile stays, and the rejection counts."""
     if task.status == Status.PROVISIONAL or task.is_terminal:
         return advance_task(task, event, queue=Status.REJECTED, **noted)
     return update_task(task, **noted)
 
 
 def _count_undone_rejection(task: Task, event: review_events.ReviewRejected) -> Task:
-    """Counts a rejection whose submission a merge, or a line with an earlier date, has undone: a no is believed."""
+    """Counts a rejection whose submission was undone by a merge or a line with an earlier date."""
     if not event.author or not event.handoff_id:
         return task
     review = Review(id=event.review_id or event.meta.origin, reviewer=event.reviewer)
@@ -208,14 +208,14 @@ def _add_review(
     review: Review,
     findings: tuple[review_events.Finding, ...],
 ) -> tuple[ReviewRound, ...]:
-    """The rejections, with one review more that is of the same work as a known one."""
+    """The rejections with another review of the same work."""
     comments = _with_names(known.comments, _comment_ids(findings))
     both = replace(known, reviews=(*known.reviews, review), comments=comments)
     return tuple(both if one is known else one for one in rounds)
 
 
 def apply_review_commented(task: Task, event: review_events.ReviewCommented) -> Task:
-    """Adds comments to the rejection that they belong to. Two ledgers may add the same; they are counted once."""
+    """Adds comments to their rejection. If two ledgers add the same, they count once."""
     known = task.find_rejected_round(event.handoff_id, event.tree)
     if known is None or set(_comment_ids(event.findings)) <= set(known.comments):
         return task
@@ -229,7 +229,7 @@ def _comment_ids(findings: tuple[review_events.Finding, ...]) -> tuple[str, ...]
 
 
 def apply_review_retracted(task: Task, event: review_events.ReviewRetracted) -> Task:
-    """Takes a rejection back. With its last review a round loses its count and its lockout."""
+    """Retracts a rejection. With its last review a round loses its count and its lockout."""
     found = next((one for one in task.reviews.rounds if _has_standing_review(one, event.review_id)), None)
     if found is None:
         return record_conflict(task, event, f"no rejection {event.review_id} stood at that time")
@@ -285,9 +285,9 @@ def apply_feedback_fetched(task: Task, event: review_events.FeedbackFetched) -> 
 
 
 def apply_lockout_set(task: Task, event: review_events.LockoutSet) -> Task:
-    """Keeps an agent away, for one cause more when it is kept away already.
+    """Locks out an agent, or adds a cause to its lockout.
 
-    Two ledgers may take in the same review: when one of them retracts it, the other's lockout does not hold.
+    Two ledgers may import the same review: if one of them retracts it, the other's lockout is void.
     """
     if _is_retracted(task, event.review_id):
         return task
@@ -325,7 +325,7 @@ def apply_lockout_set(task: Task, event: review_events.LockoutSet) -> Task:
 def _without_causes(
     lockouts: tuple[Lockout, ...], has_ended: Callable[[LockoutCause], bool]
 ) -> tuple[Lockout, ...]:
-    """The lockouts that are left when some causes have ended; each goes with its last one."""
+    """The lockouts that remain after some causes have ended; each ends with its last cause."""
     left = ((one, tuple(cause for cause in one.causes if not has_ended(cause))) for one in lockouts)
     return tuple(
         replace(
@@ -341,7 +341,7 @@ def _without_causes(
 
 
 def apply_lockout_cleared(task: Task, event: review_events.LockoutCleared) -> Task:
-    """Lets an agent work again. What follows from another task, a retraction or an appeal ends that cause alone."""
+    """Clears a lockout. If caused by another task, a retraction or an appeal, only that cause ends."""
     others = tuple(item for item in task.people.lockouts if item.agent != event.agent)
     own = tuple(item for item in task.people.lockouts if item.agent == event.agent)
     left = (*others, *_without_causes(own, lambda cause: _is_lifted(cause, event)))
@@ -369,7 +369,7 @@ def apply_task_reassigned(task: Task, event: review_events.TaskReassigned) -> Ta
 
 
 def make_escalation_id(event: review_events.EscalationOpened) -> str:
-    """What a question is called by, from the event that opened it."""
+    """A question's id, from the event that opened it."""
     return f"E-{event.meta.origin[:12]}"
 
 
@@ -391,7 +391,7 @@ def apply_escalation_opened(task: Task, event: review_events.EscalationOpened) -
 
 
 def apply_escalation_repeated(task: Task, event: review_events.EscalationRepeated) -> Task:
-    """Two ledgers may repeat the same question; the later deadline holds."""
+    """Two ledgers may repeat the same question; the later deadline counts."""
     escalation = _find_open_escalation(task, event.escalation_id)
     if escalation is None:
         return task
@@ -430,7 +430,7 @@ def apply_escalation_answered(task: Task, event: review_events.EscalationAnswere
         feedback=task.reviews.feedback + bool(event.guidance),
         spent=grant_after_answer(task.spent, task.inbox.escalation.kind if task.inbox.escalation else ""),
     )
-    # What was merged past the rules is accepted as submitted: the approval that follows finds it under review.
+    # What was merged past the rules counts as submitted, so that the following approval finds it under review.
     is_handed_in = event.option == ACCEPT and task.submission is not None and not is_still_rejected(task)
     return replace(moved, status=Status.PROVISIONAL) if is_handed_in else moved
 

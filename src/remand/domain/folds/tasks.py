@@ -1,4 +1,4 @@
-"""What follows from the events of a task itself, its claims and its handoffs."""
+"""The effects of task, claim and handoff events."""
 
 from __future__ import annotations
 
@@ -82,9 +82,9 @@ def _parse_priority(text: str) -> Priority:
 
 
 def is_backdated(event: task_events.TaskAdded) -> bool:
-    """True when a task is said to have been written down before the time that its own id tells.
+    """True if a task was supposedly added before the time in its own id.
 
-    An event that restates another has the right time, and the id that was made under the wrong one.
+    An event that restates another has the corrected time and the id made under the wrong one.
     """
     stamp = ids.creation_time(event.id)
     return bool(stamp) and not event.is_legacy and not event.meta.restates and event.ts[:19] < stamp
@@ -92,7 +92,7 @@ def is_backdated(event: task_events.TaskAdded) -> bool:
 
 def apply_task_added_again(task: Task, event: task_events.TaskAdded) -> Task:
     if task.is_legacy and not event.is_legacy:
-        # Lines of GoT tools carry any date; they reach no task that has a lifecycle.
+        # Lines of GoT tools may have any date; they do not affect tasks with a lifecycle.
         return record_conflict(create_task(event), event, "a line of a GoT tool told of this task, too")
     if event.data.title == task.title and event.data.description == task.details.scope:
         return task
@@ -204,7 +204,7 @@ def apply_claim(task: Task, event: task_events.TaskClaimed | task_events.Handoff
         lease_expires_at=bound_lease(event.lease_expires_at, event.ts),
         base=event.base,
     )
-    # The most frequent event of all: its parts are replaced here, not looked up by name.
+    # The most frequent event: its parts are replaced directly instead of by name.
     claims = task.claims
     return advance_task(
         task,
@@ -249,10 +249,10 @@ def apply_task_released(task: Task, event: task_events.TaskReleased) -> Task:
 
 
 def apply_lease_expired(task: Task, event: task_events.LeaseExpired) -> Task:
-    """Two ledgers may end the same lease; the second finds it ended."""
+    """Two ledgers may end the same lease; the second one has no effect."""
     if task.claim is None or task.claim.handoff_id != event.handoff_id:
         return task
-    # Whoever ran its agent has not been heard of either: nobody waits for that run any more.
+    # Whoever ran its agent has been silent as well, so nobody waits for that run any more.
     left = tuple(run for run in task.runs if run.handoff_id != event.handoff_id)
     return advance_task(task, event, claim=None, waiting_for="", runs=left)
 
@@ -290,7 +290,7 @@ def apply_submission(task: Task, event: task_events.TaskSubmitted | task_events.
         base=task.claim.base if task.claim else "",
         is_asserted=event.meta.is_asserted,
     )
-    # A pull request that Remand opened shows the branch of before.
+    # A pull request opened by Remand shows the previous branch.
     is_moved = event.is_branch_given and event.branch not in ("", task.branch)
     return advance_task(
         task,
@@ -314,7 +314,7 @@ OVERRIDE = DecisionType.OVERRIDE.name
 
 
 def apply_rejection_filed(task: Task, event: HandoffRejected | HandoffRejectionInvalid) -> Task:
-    """Notes a rejection by the agent that holds the handoff, accepted or still offered."""
+    """Records a rejection by the agent of a handoff, accepted or offered."""
     if not task.is_held_under(event.handoff_id, event.agent):
         return record_conflict(
             task, event, f"{event.agent} did not hold the handoff {event.handoff_id} any more"
@@ -342,7 +342,7 @@ def apply_rejection_filed(task: Task, event: HandoffRejected | HandoffRejectionI
 
 
 def apply_rejection_appealed(task: Task, event: RejectionAppealed) -> Task:
-    """Has a rejection that the rules overrode wait for a director, once for each agent."""
+    """Makes a rejection overridden by the rules wait for a director, once per agent."""
     filed = task.rejections.last_rejection
     if filed is None or (filed.rejection_id, filed.agent) != (event.rejection_id, event.agent):
         return record_conflict(task, event, f"there was no rejection {event.rejection_id} by {event.agent}")
@@ -360,7 +360,7 @@ def apply_rejection_appealed(task: Task, event: RejectionAppealed) -> Task:
 
 
 def _may_have_lost_task(task: Task, event: RejectionAppealed) -> bool:
-    """True for an agent that its rejection locked out. Earlier versions did not write down which one it was."""
+    """True for an agent locked out because of its rejection. Earlier versions did not record which one."""
     own = (lockout for lockout in task.people.lockouts if lockout.agent == event.agent)
     return task.is_locked_out_for(event.agent, event.rejection_id) or any(
         LockoutCause() in lockout.causes for lockout in own
@@ -368,7 +368,7 @@ def _may_have_lost_task(task: Task, event: RejectionAppealed) -> bool:
 
 
 def apply_rejection_answered(task: Task, event: RejectionAnswered) -> Task:
-    """Notes the answer. What follows from it for the task has events of its own."""
+    """Records the answer. Its consequences for the task have events of their own."""
     filed = task.rejections.last_rejection
     if filed is None or filed.rejection_id != event.rejection_id:
         return record_conflict(task, event, f"there was no rejection {event.rejection_id} to answer")
@@ -384,19 +384,19 @@ def apply_rejection_answered(task: Task, event: RejectionAnswered) -> Task:
     if decision.decision_type == OVERRIDE:
         return update_task(task, last_rejection=given)
     accepted = (*task.rejections.accepted_by, filed.agent)[-MAX_INVALID:]
-    # A rejection that was right after all does not count as one without cause.
+    # A rejection that was right after all does not count as invalid.
     counted = without_last(task.rejections.invalid_by, filed.agent if filed.is_appealed else "")
     return update_task(task, last_rejection=given, accepted_by=accepted, invalid_by=counted)
 
 
 def without_last(names: tuple[str, ...], name: str) -> tuple[str, ...]:
-    """The names without the last occurrence of one; all of them where it does not occur."""
+    """The names without the last occurrence of one."""
     at = max((place for place, other in enumerate(names) if other == name), default=len(names))
     return names[:at] + names[at + 1 :]
 
 
 def require_counted_answer(apply: Callable[[Task, F], Task]) -> Callable[[Task, F], Task]:
-    """Lets what follows from an answer apply only when that very answer counted."""
+    """Applies a consequence of an answer only if that answer counted."""
 
     def apply_counted(task: Task, event: F) -> Task:
         filed = task.rejections.last_rejection
@@ -412,7 +412,7 @@ def require_counted_answer(apply: Callable[[Task, F], Task]) -> Callable[[Task, 
 
 
 def apply_handoff_resumed(task: Task, event: HandoffResumed) -> Task:
-    """Gives the task back to the agent whose rejection was overridden."""
+    """Returns the task to the agent whose rejection was overridden."""
     filed = task.rejections.last_rejection
     if filed is None or (filed.handoff_id, filed.agent, filed.decision) != (
         event.handoff_id,
@@ -435,9 +435,9 @@ def apply_handoff_resumed(task: Task, event: HandoffResumed) -> Task:
 
 
 def apply_task_blocked(task: Task, event: TaskBlocked) -> Task:
-    """Stops a task over a rejection: one that waits for its answer, or one whose answer says so.
+    """Blocks a task over a rejection that waits for its answer, or whose answer says so.
 
-    Whoever holds nothing has nothing to reject: a line in a file does not stop a task that others work on.
+    An agent without the task has nothing to reject: a line in a file does not block a task that others work on.
     """
     filed = task.rejections.last_rejection
     is_waiting = filed is not None and filed.is_pending
@@ -458,6 +458,6 @@ def apply_task_cancelled(task: Task, event: TaskCancelled) -> Task:
 
 
 def apply_task_failed(task: Task, event: TaskFailed) -> Task:
-    """Giving up counts as a rejection that was not earned."""
+    """Giving up counts as an invalid rejection."""
     invalid_by = (*task.rejections.invalid_by, event.agent)[-MAX_INVALID:]
     return advance_task(task, event, claim=None, waiting_for="", invalid_by=invalid_by)

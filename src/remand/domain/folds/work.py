@@ -1,4 +1,4 @@
-"""What follows from the events of gates, runs and actions on the forge."""
+"""The effects of gate, run and forge action events."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def apply_idle_stop(task: Task, event: work_events.IdleStopCounted) -> Task:
 
 
 def _without_idle_stops(task: Task) -> Claim | None:
-    """The claim once something was measured under it: idle stops count in a row."""
+    """The claim after something was measured under it: only consecutive idle stops count."""
     claim = task.claim
     return replace(claim, idle_stops=0, idle_key="") if claim and claim.idle_stops else claim
 
@@ -99,7 +99,7 @@ def apply_finding_accepted(task: Task, event: work_events.FindingAccepted) -> Ta
 
 
 def apply_finding_refused(task: Task, event: work_events.FindingRefused) -> Task:
-    """Takes an acceptance back. Work that was let through unenforced stays so: nothing is stopped there."""
+    """Retracts an acceptance. Work released without enforcement stays released."""
     gates = task.gates
     left = tuple(name for name in gates.decisions.accepted if name != event.finding)
     is_released = gates.is_released and gates.status not in PASSING
@@ -124,14 +124,14 @@ def apply_gate_recovered(task: Task, event: work_events.GateRecovered) -> Task:
 
 
 def reset_for_new_claim(gates: GateState) -> GateState:
-    """The gates of a task that another claim begins on: what was settled stays, the counts start again."""
+    """The gate state for a new claim: settlements remain, counts restart."""
     if not gates.progress.count:
         return gates
     return update_gates(gates, count=0, stalled=0, failing=0, excess=0.0, alert=None)
 
 
 def find_release_conflict(task: Task, event: TaskSubmitted | HandoffCompleted) -> Task | None:
-    """The conflict of work that was submitted without its gates' release; None when they let it through."""
+    """The conflict of work submitted without its gates' release; None if they released it."""
     gates = task.gates
     if gates.is_released and (gates.commit, gates.tree) == (event.commit, event.tree):
         return None
@@ -165,9 +165,9 @@ def _state_after_verdict(
 
 
 def _submission_after_verdict(task: Task, gates: GateState) -> Submission | None:
-    """The submitted work, with what the last verdict says of it when that is on the same code.
+    """The submission with the last verdict's result if that is on the same code.
 
-    Work that was sent back may come under review again, after others have measured the same code.
+    Rejected work may return to review after others have measured the same code.
     """
     work = task.submission
     if work is None or (gates.tree or gates.commit) != (work.tree or work.commit):
@@ -176,7 +176,7 @@ def _submission_after_verdict(task: Task, gates: GateState) -> Submission | None
 
 
 def _finding_places(verdict: Verdict) -> tuple[tuple[str, str], ...]:
-    """The file that each finding for a reviewer is about."""
+    """The file of each finding for a reviewer."""
     return tuple((name, finding.path) for gate in verdict.gates for name, finding in gate.held_findings)
 
 
@@ -184,7 +184,7 @@ MAX_RUNS = 50
 
 
 def apply_run_started(task: Task, event: work_events.RunStarted) -> Task:
-    """The agent is at work. Two ledgers may have started one; both are kept in sight until they end."""
+    """Records an active run. If two ledgers have started one, both are tracked until they end."""
     if task.find_run(event.run_id) is not None:
         return record_conflict(task, event, f"the run {event.run_id} was under way already")
     run = Run(
@@ -217,7 +217,7 @@ def _open_rejection_id(task: Task, event: work_events.RunStarted) -> str:
 
 
 def apply_run_ended(task: Task, event: work_events.RunEnded) -> Task:
-    """What the run has cost is the task's, whoever it was. Two ledgers may find the same run lost."""
+    """Adds the run's cost to the task. Two ledgers may find the same run lost."""
     run = task.find_run(event.run_id)
     if run is None and event.how == work_events.How.LOST:
         return task
@@ -252,14 +252,14 @@ _ACTS = frozenset(ForgeAction)
 
 
 def apply_issue_imported(task: Task, event: work_events.IssueImported) -> Task:
-    """The first word on where a task comes from holds."""
+    """The first statement of a task's source counts."""
     if task.forge.issue or event.issue <= 0:
         return task
     return replace(task, forge=replace(task.forge, issue=event.issue))
 
 
 def forge_state_after_submission(task: Task, event: TaskSubmitted | HandoffCompleted) -> TaskForgeState:
-    """What is known of the forge once work is submitted: who named the branch. On another branch nothing was pushed."""
+    """The forge state after a submission: who named the branch. To another branch nothing was pushed."""
     is_moved = event.is_branch_given and event.branch != task.branch
     if not event.branch or (task.branch and not is_moved):
         return task.forge
@@ -267,7 +267,7 @@ def forge_state_after_submission(task: Task, event: TaskSubmitted | HandoffCompl
 
 
 def apply_act_intended(task: Task, event: work_events.ActIntended) -> Task:
-    """Two ledgers may intend the same; each looks at the forge before it acts."""
+    """Two ledgers may plan the same action; each checks the forge before acting."""
     if event.act not in _ACTS:
         return task
     known = task.forge.intent
@@ -283,7 +283,7 @@ def apply_act_intended(task: Task, event: work_events.ActIntended) -> Task:
 
 
 def apply_act_done(task: Task, event: work_events.ActDone) -> Task:
-    """Notes what is so on the forge now."""
+    """Records the current state of the forge."""
     if event.act not in _ACTS:
         return task
     act = ForgeAction(event.act)
@@ -306,7 +306,7 @@ def apply_act_done(task: Task, event: work_events.ActDone) -> Task:
 
 
 def apply_act_failed(task: Task, event: work_events.ActFailed) -> Task:
-    """Waits for a while, or gives the action up."""
+    """Delays the action, or gives it up."""
     intent = task.forge.intent
     is_begun = intent is not None and (intent.act, intent.about) == (event.act, event.about)
     if event.act not in _ACTS or not (is_begun or (intent is None and event.is_final)):
@@ -323,7 +323,7 @@ def apply_act_failed(task: Task, event: work_events.ActFailed) -> Task:
 
 
 def _remaining_intent(forge: TaskForgeState, act: ForgeAction, about: str) -> PlannedAction | None:
-    """The intent that is left when an action is known to have happened."""
+    """The plan that remains once an action is known to have happened."""
     intent = forge.intent
     return None if intent is not None and (intent.act, intent.about) == (act, about) else intent
 

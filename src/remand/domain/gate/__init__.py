@@ -1,1 +1,1 @@
-"""Gates: what is measured of a done claim, against what, and what the result is."""
+"""Gates: the measurement of a done claim, its comparison, and the result."""

@@ -1,4 +1,4 @@
-"""The ledger's own folder, `.got`: which paths lie in it, and the finding about a branch that changes it."""
+"""The ledger's folder, `.got`: which paths belong to it, and the finding about a branch that changes it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from remand.startup import lazy_pattern
 CONTROL_FOLDER = ".got"
 CONTROL_CODE = "control_changed"
 CONTROL_PREFIX = "got-"
-"""How the names of these findings begin: an override of a gate, which is for a code tree, does not cover them."""
+"""The prefix of these findings: an override of a gate, which is for a code tree, does not cover them."""
 MAX_LISTED_FILES = 10
 MAX_PATH = 160
 _EVENT_FILE = lazy_pattern(r"\.got/events/[A-Za-z0-9][A-Za-z0-9._-]{0,199}\.jsonl")
@@ -23,11 +23,11 @@ _SHORT_NAME = lazy_pattern(r"\.?got~[0-9]+")
 
 
 def is_control_name(name: str) -> bool:
-    """True for `.got`, and for what some file system takes for that name.
+    """True for `.got`, and for any name that some file system treats as the same.
 
-    As git protects `.git`: letters of either case (HFS+, NTFS, APFS), characters that HFS+ ignores, dots and spaces
-    at the end and streams (NTFS), its short name, and a backslash between folders. Forms that Unicode has for
-    compatibility are folded as well.
+    As git protects `.git`: letters of either case (HFS+, NTFS, APFS), characters that HFS+ ignores, trailing dots,
+    spaces and streams (NTFS), its short name, and a backslash between folders. Unicode compatibility forms are folded
+    as well.
     """
     if name.isascii() and "got" not in name.lower():
         return False
@@ -38,12 +38,12 @@ def is_control_name(name: str) -> bool:
 
 
 def is_control_path(path: str) -> bool:
-    """True for a path in the ledger's folder, at the top of the repository."""
+    """True for a path in the ledger's folder at the root of the repository."""
     return is_control_name(path.partition("/")[0])
 
 
 def is_nested_control_path(path: str) -> bool:
-    """True for a path in a folder below the top that could be taken for a ledger's."""
+    """True for a path in a nested folder that could be taken for a ledger's."""
     return any(map(is_control_name, path.split("/")[1:]))
 
 
@@ -53,12 +53,12 @@ def is_control_finding(name: str) -> bool:
 
 
 def is_event_file(path: str) -> bool:
-    """True for a path that an event file may have."""
+    """True for a valid path of an event file."""
     return bool(_EVENT_FILE.fullmatch(path))
 
 
 class ControlFile(NamedTuple):
-    """A path below `.got` that a commit has differently than the base: git's mode and id of each side, or empty."""
+    """A path below `.got` in which a commit differs from the base: git's mode and id on each side, or empty."""
 
     path: str
     before: str
@@ -70,17 +70,17 @@ class ControlChange(Record, kw_only=True):
 
     commit: str = ""
     event_files: int = 0
-    """How many files of whole, trusted groups it adds: these are nobody's business."""
+    """The number of added files of complete, trusted groups, which are permitted."""
     paths: tuple[str, ...] = ()
-    """Everything else that it changes."""
+    """All other changed paths."""
     name: str = ""
-    """The finding about these; empty when there are none."""
+    """The finding about them; empty if there are none."""
     text: str = ""
-    """What they are and why each of them is not allowed; of many, the first."""
+    """What they are and why each is not allowed; of many, only the first."""
 
     @property
     def finding(self) -> GateFinding:
-        """What a reviewer has to settle."""
+        """The finding for a reviewer."""
         return GateFinding(path=CONTROL_FOLDER, code=CONTROL_CODE, text=f"{self.text} [{self.name}]")
 
 
@@ -90,9 +90,9 @@ NO_CHANGE = ControlChange()
 def make_control_change(
     commit: str, event_files: int, rest: Sequence[tuple[ControlFile, str]]
 ) -> ControlChange:
-    """What a commit changes below `.got`: trusted event files, and the rest, each with the reason it is none.
+    """A commit's changes below `.got`: trusted event files, and the rest with reasons.
 
-    The finding's name stands for exactly this content: what a reviewer accepted covers nothing else.
+    The finding's name identifies exactly this content: an acceptance covers nothing else.
     """
     if not rest:
         return ControlChange(commit=commit, event_files=event_files)

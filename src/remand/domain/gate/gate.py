@@ -1,4 +1,4 @@
-"""A gate as the configuration has it, what its command measured, and these figures in words."""
+"""A configured gate, the figures its command measured, and their text form."""
 
 from collections.abc import Mapping
 from enum import StrEnum
@@ -15,25 +15,25 @@ class GateMode(StrEnum):
     """What a gate's figures are compared with."""
 
     DELTA = "delta"
-    """The threshold, or a base that misses it already."""
+    """The threshold, or a base that already misses it."""
     RATCHET = "ratchet"
-    """As delta, and within the threshold nothing may get worse."""
+    """Like delta, and nothing may get worse within the threshold."""
     STRICT = "strict"
-    """The threshold alone."""
+    """Only the threshold."""
 
 
 class GatePreparation(Record, kw_only=True):
-    """How a gate's dependencies are made ready, once for each state of the lock files."""
+    """How a gate's dependencies are prepared, once per state of the lock files."""
 
     command: tuple[str, ...]
-    """`{cache}` in it is the folder that is kept, and that gates find again as `{cache}`."""
+    """`{cache}` in it is the folder that is kept and passed to gates as `{cache}`."""
     key: tuple[str, ...] = ()
-    """The files whose content decides whether it runs again."""
+    """The files whose content determines whether it runs again."""
     timeout: float = 900.0
 
 
 class Gate(Record, kw_only=True):
-    """A command, the parser of what it says, and the figures it must reach."""
+    """A command, the parser for its output, and the required figures."""
 
     name: str
     command: tuple[str, ...]
@@ -44,67 +44,67 @@ class Gate(Record, kw_only=True):
     timeout: float = 600.0
     mode: GateMode = GateMode.DELTA
     paths: tuple[str, ...] = ()
-    """Patterns of the files the gate is about; untouched by a change, it is not run. None: always run."""
+    """Patterns of the files that the gate checks; it is skipped if a change touches none of them. Empty: it always runs."""
     required: bool = True
-    """False: its result is shown and changes nothing."""
+    """False: its result is shown but blocks nothing."""
     prepare: GatePreparation | None = None
     retries: int = 0
-    """How often failed tests are run again; one that then passes is flaky, and is said to be."""
+    """How often failed tests are rerun; one that then passes is reported as flaky."""
     labels: tuple[str, ...] = ()
-    """What a worker must have to run it. Who measures where the work is done has all of them."""
+    """Labels that a worker needs to run it. Local measurement ignores them."""
 
 
 class RunCheck(StrEnum):
-    """A kind of check that the integrity gate makes by runs; each can be switched off."""
+    """A kind of integrity check that needs runs; each can be disabled."""
 
     RESULTS = "results"
-    """Results are told as they happen, and compared with the report."""
+    """Results are reported as they happen, and compared with the report."""
     ASSERTIONS = "assertions"
-    """Assertions that stand in a test are executed."""
+    """Whether the assertions in a test are executed."""
     BASE_TESTS = "base-tests"
-    """The base's tests are run on the head's code."""
+    """The base's tests run on the head's code."""
     NEW_TESTS = "new-tests"
-    """New and changed tests are run on the base's code."""
+    """New and changed tests run on the base's code."""
     MUTANTS = "mutants"
-    """Changed functions are broken on purpose, which new and changed tests should notice."""
+    """Changed functions are broken on purpose, which new and changed tests should detect."""
 
 
 class GatePolicy(Record, kw_only=True):
-    """All gates of a configuration, with what holds for all of them."""
+    """All configured gates with their common settings."""
 
     gates: tuple[Gate, ...] | None = None
-    """None when the configuration has no `[gates]` table."""
+    """None if the configuration has no `[gates]` table."""
     integrity: bool = True
     protected: tuple[str, ...] = ()
-    """Further patterns of files that only the base may change (`[gates.integrity] protected`)."""
+    """Patterns of additional files that only the base may change (`[gates.integrity] protected`)."""
     runs: tuple[RunCheck, ...] = tuple(RunCheck)
-    """What the integrity gate finds out by runs (`[gates.integrity] runs`)."""
+    """The integrity checks that use runs (`[gates.integrity] runs`)."""
     max_suppressions: int | None = None
-    """How many directives that keep a checker quiet the project may have (`[gates.integrity] max_suppressions`)."""
+    """The most suppression directives the project may have (`[gates.integrity] max_suppressions`)."""
     enforce: bool = True
-    """False: everything is judged and recorded, and nothing is stopped."""
+    """False: everything is judged and recorded, and nothing is blocked."""
     read: tuple[str, ...] = ()
-    """Further folders that gates may read (`[sandbox] read`)."""
+    """Additional folders that gates may read (`[sandbox] read`)."""
     path: tuple[str, ...] = ()
-    """Folders where gates find their tools (`[sandbox] path`); relative ones lie in the main worktree."""
+    """Folders with the gates' tools (`[sandbox] path`); relative ones are in the main worktree."""
     probes: tuple[tuple[str, ...], ...] = ()
-    """Commands that evidence may name to be run again, by their first words (`[sandbox] probes`)."""
+    """Commands that evidence may have rerun, by their first words (`[sandbox] probes`)."""
     hosts: tuple[str, ...] = ()
-    """Hosts a probe may look at (`[sandbox] hosts`)."""
+    """Hosts that probes may access (`[sandbox] hosts`)."""
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """What a worker must have to run all gates."""
+        """The labels that a worker needs to run all gates."""
         return tuple(sorted({label for gate in self.gates or () for label in gate.labels}))
 
 
 def policy_digest(policy: GatePolicy) -> str:
-    """A short text that changes when the gates' rules do."""
+    """A digest that changes with the gates' rules."""
     return sha256(_encode(policy)).hexdigest()[:16]
 
 
 class GateProposal(Record, kw_only=True):
-    """One gate, and what in the project speaks for it."""
+    """A proposed gate, and the evidence for it in the project."""
 
     name: str
     gate: Gate
@@ -112,75 +112,75 @@ class GateProposal(Record, kw_only=True):
 
 
 class GateProposals(Record, kw_only=True):
-    """All gates that suit a project, and the folders in which they find their tools (`[sandbox] path`)."""
+    """All gates suited to a project, and the folders with their tools (`[sandbox] path`)."""
 
     gates: tuple[GateProposal, ...] = ()
     path: tuple[str, ...] = ()
 
 
 class GateFinding(Record, kw_only=True):
-    """One place a gate's tool complains about."""
+    """A place that a gate's tool reports."""
 
     path: str = ""
-    """Relative to the repository's root; empty when the tool names none."""
+    """Relative to the repository's root; empty if the tool names none."""
     line: int = 0
     code: str = ""
-    """The tool's own name for it: a rule, an error code, a test's id."""
+    """The tool's identifier: a rule, an error code, a test's id."""
     text: str = ""
     severity: str = "error"
     """`error`, `warning` or `note`."""
 
 
 class TestOutcome(Record, kw_only=True):
-    """One test that was collected, and how it ended: passed, failed, error or skipped (xfail counts as skipped)."""
+    """One collected test and its outcome: passed, failed, error or skipped (xfail counts as skipped)."""
 
-    __test__ = False  # pytest would take it for a test class
+    __test__ = False  # pytest would collect it as a test class
 
     id: str
     outcome: str
     seconds: float = 0.0
     failure_count: int = 1
-    """How many failures a failed test has: more than one only where its subtests fail one by one."""
+    """The number of failures of a failed test: more than one only if its subtests fail separately."""
 
 
 class WatchedTest(Record, kw_only=True):
-    """One test as its runner told of it while it ran."""
+    """One test as reported by its runner during the run."""
 
     id: str
-    """The file without its ending, and the names after it: what reports call a test differs by runner."""
+    """The file without its suffix and the names after it, as reports name tests differently by runner."""
     outcome: str
     held_lines: tuple[int, ...] | None = None
-    """Where in the test's own file an assertion was executed, 0 for one whose place is not known; None: not watched.
+    """The lines of the test's own file at which assertions were executed, 0 for an unknown one; None: not watched.
 
-    Where a runner does not tell them by test, they are those of all tests in the file.
+    If a runner does not report them by test, they are those of all tests in the file.
     """
     seconds: float = 0.0
 
 
 class Irregularity(Record, kw_only=True):
-    """Something in which a report and what was told while it was made do not agree."""
+    """A disagreement between a report and what was observed during the run."""
 
     code: str
-    """The kind of suspicion it gives rise to."""
+    """The kind of suspicion that it raises."""
     text: str
 
 
 class Measurement(Record, kw_only=True):
-    """What a parser read of one run of a gate's command."""
+    """A parser's result for one run of a gate's command."""
 
     figures: dict[str, float] = msgspec.field(default_factory=dict)
-    """By name: errors, warnings, failures, tests, skipped, coverage (in percent), and what else a parser knows."""
+    """By name: errors, warnings, failures, tests, skipped, coverage (in percent), and others specific to a parser."""
     findings: tuple[GateFinding, ...] = ()
     tests: tuple[TestOutcome, ...] = ()
     watched: tuple[WatchedTest, ...] = ()
-    """The same tests as they were told while they ran; empty where they were not."""
+    """The same tests as observed during the run; empty if they were not."""
     takes_files: bool = False
-    """True when the runner was able to run some files of tests alone."""
+    """Whether the runner could run some test files alone."""
     irregularities: tuple[Irregularity, ...] = ()
 
 
 class UnreadableReport(Exception):  # noqa: N818 - a state of the report, not a fault of ours
-    """What the command left behind is no report of its tool: the gate could not be measured."""
+    """The command left no valid report of its tool: the gate could not be measured."""
 
 
 _COMPILERS = frozenset({"tsc", "cargo", "go"})
@@ -188,12 +188,12 @@ _PERCENT = frozenset({"coverage", "branch_coverage"})
 
 
 def gate_title(name: str) -> str:
-    """A gate's name as a line begins with it."""
+    """A gate's name as the start of a line."""
     return name[:1].upper() + name[1:]
 
 
 def format_number(value: float) -> str:
-    """A figure without decimals it does not need; one that is not whole is not shown as if it were."""
+    """A number without unnecessary decimals; a fraction is never shown as a whole number."""
     shown = f"{value:.2f}"
     if float(shown).is_integer() and not float(value).is_integer():
         shown = f"{value:.4f}"
@@ -201,12 +201,12 @@ def format_number(value: float) -> str:
 
 
 def parse_thresholds(require: Mapping[str, float]) -> list[tuple[str, str, float]]:
-    """The thresholds as (figure, `max` or `min`, limit), in their order."""
+    """The thresholds as (figure, `max` or `min`, limit), in order."""
     return [(name[4:], name[:3], limit) for name, limit in require.items()]
 
 
 def render_figures(figures: Mapping[str, float], parser: str) -> str:
-    """What was measured, in a few words: `289 passed, 2 failed`, `9 errors`."""
+    """The measured figures in a few words: `289 passed, 2 failed`, `9 errors`."""
     if "tests" in figures:
         failed, skipped = figures.get("failures", 0.0), figures.get("skipped", 0.0)
         passed = max(figures["tests"] - failed - skipped, 0.0)

@@ -1,4 +1,4 @@
-"""Compares a gate's figures with the required ones, and with a base that may miss them already."""
+"""Compares a gate's figures with the thresholds, and with a base that may already miss them."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _FAILED_OUTCOMES = frozenset({"failed", "error"})
 
 
 def needs_base(gate: Gate, found: Measurement) -> bool:
-    """True when the base has to be measured before the gate can be judged."""
+    """True if the base must be measured before the gate can be judged."""
     require_figures(found)
     if gate.mode is GateMode.STRICT or _is_empty(found):
         return False
@@ -44,7 +44,7 @@ def needs_base(gate: Gate, found: Measurement) -> bool:
 def judge_gate(
     gate: Gate, found: Measurement, base: Measurement | None, *, flaky: tuple[str, ...] = ()
 ) -> GateResult:
-    """The result of a gate that was measured."""
+    """The result of a measured gate."""
     require_figures(found)
     if base is not None:
         require_figures(base)
@@ -95,14 +95,14 @@ def make_unmeasured_result(gate: Gate, status: GateStatus, why: str) -> GateResu
 
 
 def is_uncollected(found: Measurement, at_least: Measurement | None = None) -> bool:
-    """True when no test could be collected, with at least as many load failures as `at_least`."""
+    """True if no test could be collected, with at least as many load failures as `at_least`."""
     failures = found.figures.get("failures", 0.0)
     known = at_least.figures.get("failures", 0.0) if at_least is not None else 1.0
     return _is_empty(found) and failures >= known > 0
 
 
 def make_broken_result(gate: Gate, why: str) -> GateResult:
-    """The result of a gate that the base can be measured by and this cannot: the work broke it."""
+    """The result of a gate that can be measured on the base but not here: the work broke it."""
     return GateResult(
         name=gate.name,
         status=GateStatus.FAILED,
@@ -116,7 +116,7 @@ def make_broken_result(gate: Gate, why: str) -> GateResult:
 
 
 def make_untouched_result(gate: Gate) -> GateResult:
-    """The result of a gate that is about files nobody changed."""
+    """The result of a gate whose files were not changed."""
     return GateResult(
         name=gate.name,
         status=GateStatus.PASSED,
@@ -128,7 +128,7 @@ def make_untouched_result(gate: Gate) -> GateResult:
 
 
 def select_findings(findings: tuple[GateFinding, ...], new: tuple[str, ...] = ()) -> tuple[GateFinding, ...]:
-    """The findings that are written down: new failures and the worst first, without secrets and cut short."""
+    """The findings to record: new failures and the most severe first, redacted and truncated."""
     return tuple(
         replace(
             finding,
@@ -141,33 +141,33 @@ def select_findings(findings: tuple[GateFinding, ...], new: tuple[str, ...] = ()
 
 
 def clean_text(text: str, limit: int = MAX_TEXT_LENGTH) -> str:
-    """Text of a tool as the ledger keeps it: what is no UTF-8 spelled out, no secrets, and cut short.
+    """A tool's text as recorded: invalid UTF-8 escaped, redacted and truncated.
 
-    Secrets are taken out before it is cut, or half of one would stay.
+    Redaction comes before truncation, or half of a secret could remain.
     """
     plain = redact(text[:MAX_TEXT].encode("utf-8", "backslashreplace").decode())
     return shorten(plain, limit)
 
 
 def failing_ids(found: Measurement) -> tuple[str, ...]:
-    """The ids of the tests that failed, each once."""
+    """The distinct ids of the failed tests."""
     return tuple(dict.fromkeys(test.id for test in found.tests if test.outcome in _FAILED_OUTCOMES))
 
 
 def require_figures(found: Measurement) -> None:
-    """Raises `UnreadableReport` on a figure that is no number, as it cannot be compared with one."""
+    """Raises `UnreadableReport` for a figure that is not a number, which cannot be compared."""
     for name, value in found.figures.items():
         if not abs(value) < MAX_FIGURE:
             raise UnreadableReport(f"the parser read `{name}` as {value}, which is not a number")
 
 
 def _is_empty(found: Measurement) -> bool:
-    """No tests collected is a failure, whatever the exit status says."""
+    """True if no tests were collected, which is a failure whatever the exit status."""
     return found.figures.get("tests") == 0
 
 
 def _missed_thresholds(require: Mapping[str, float], figures: Mapping[str, float]) -> dict[str, float]:
-    """The thresholds that are missed, each with by how much."""
+    """The missed thresholds, each with its excess."""
     missed: dict[str, float] = {}
     for figure, bound, limit in parse_thresholds(require):
         if figure not in figures:
@@ -188,7 +188,7 @@ def _is_no_worse(threshold: str, figures: Mapping[str, float], base: Mapping[str
 
 
 def _new_failures(found: Measurement, base: Measurement | None) -> tuple[str, ...]:
-    """The tests that fail here and not on the base, or here in more of their subtests."""
+    """The tests that fail here and not on the base, or in more of their subtests."""
     if base is None:
         return failing_ids(found)
     now, known = _failure_counts(found), _failure_counts(base)
@@ -202,7 +202,7 @@ def _failure_counts(found: Measurement) -> dict[str, int]:
 def _worse_figures(
     gate: Gate, found: Measurement, base: Measurement | None, new: tuple[str, ...]
 ) -> dict[str, float]:
-    """What a ratchet forbids: figures that got worse and tests that fail newly, within the threshold too."""
+    """What a ratchet forbids: worse figures and newly failing tests, even within the threshold."""
     if gate.mode is not GateMode.RATCHET or base is None:
         return {}
     newly = {"max_failures": float(len(new))} if new else {}
@@ -226,7 +226,7 @@ def _render_line(gate: Gate, found: Measurement, *, is_empty: bool) -> str:
     tests = found.figures.get("tests", 0.0)
     if not tests or found.figures.get("failures"):
         return line
-    # Nothing failed, of how many? A run of a few tests should not look like a run of all.
+    # The total shows that a run of few tests is not a run of all.
     ran = f"{format_number(tests)} {'test' if tests == 1 else 'tests'}"
     return line.replace(": 0 failures", f": 0 failures in {ran}", 1)
 
@@ -265,7 +265,7 @@ def _render_subtests(new: tuple[str, ...], base: Measurement) -> str:
 
 
 def _sort_new_first(findings: tuple[GateFinding, ...], base: Measurement | None) -> tuple[GateFinding, ...]:
-    """Findings that the base does not have come first: an agent fixes its own."""
+    """Findings that the base does not have come first, as an agent fixes its own."""
     left = Counter((one.path, one.code, one.text) for one in base.findings) if base is not None else Counter()
     new: list[GateFinding] = []
     old: list[GateFinding] = []
@@ -277,7 +277,7 @@ def _sort_new_first(findings: tuple[GateFinding, ...], base: Measurement | None)
 
 
 def _sort_by_severity(findings: tuple[GateFinding, ...], new: frozenset[str]) -> tuple[GateFinding, ...]:
-    """Those of new failures first, errors before warnings, else in the tool's order."""
+    """New failures first, errors before warnings, otherwise in the tool's order."""
     order = {"error": 0, "warning": 1}
     return tuple(
         sorted(findings, key=lambda finding: (finding.code not in new, order.get(finding.severity, 2)))
@@ -292,21 +292,21 @@ _PARAMETERS = re.compile(r"\[.*\]$|#\d+$")
 
 
 def pattern_path(pattern: str) -> str:
-    """The file that a pattern names; empty when it names a test alone."""
+    """The file in a pattern; empty if it only names a test."""
     path, marks, _ = pattern.partition("::")
     return path if marks or "/" in path or _ENDING.search(path) else ""
 
 
 def is_file_of(path: str, pattern: str) -> bool:
-    """True when a pattern names a file, of whose path the last parts are enough."""
+    """True if a pattern names a file, by at least the last parts of its path."""
     wanted = _words(_ENDING.sub("", pattern_path(pattern)))
     return _ends_with(_words(_ENDING.sub("", path)), wanted)
 
 
 def is_named_by(test_id: str, pattern: str) -> bool:
-    """True when a pattern, written as the runner's user writes it, names a test as its report does.
+    """True if a pattern in the runner's notation names a test as its report does.
 
-    `tests/test_x.py::test_y` names `tests.test_x::test_y` and its rows; `*` and `?` stand for parts of a word.
+    `tests/test_x.py::test_y` names `tests.test_x::test_y` and its rows; `*` and `?` match parts of a word.
     """
     names = {_PARAMETERS.sub("", test_id), test_id}
     wanted = {_words(pattern), _words(_ENDING.sub("", pattern))}
@@ -325,10 +325,10 @@ def _ends_with(words: tuple[str, ...], wanted: tuple[str, ...]) -> bool:
 def judge_must_pass(
     patterns: Sequence[str], found: Iterable[Measurement], *, is_complete: bool = True
 ) -> GateResult:
-    """The result for the tests that a task names: each pattern must name one that ran, and all of these must pass.
+    """The result for the tests that a task names: each pattern must match a test that ran, and all of these must pass.
 
-    The base has no part in it: that they failed there is why they are named. Where a gate could not be measured, it may
-    have the tests that are missing, and that is nobody's failure.
+    The base is irrelevant: the tests are named because they fail there. If a gate could not be measured, missing tests
+    may be its, and that is nobody's failure.
     """
     tests = [test for measured in found for test in measured.tests]
     problems = [finding for pattern in patterns for finding in _problems(pattern, tests)]

@@ -1,4 +1,4 @@
-"""How a task stands with its gates: its last verdict, alerts, and gates that cannot be measured."""
+"""A task's gate state: its last verdict, alerts, and gates that cannot run."""
 
 import re
 from collections import Counter
@@ -12,11 +12,11 @@ from remand.domain.text.redaction import redact
 from remand.domain.text.words import remove_invisible, shorten
 
 GATE_QUESTION = "gate"
-"""The kind of question that a broken gate puts to the user. It is about the gate, whichever task carries it."""
+"""The kind of question about a broken gate. It concerns the gate, whichever task carries it."""
 RETRY = "retry"
-"""The answer to it: agents continue, one at a time until the gate is measured."""
+"""Its answer: agents continue one at a time until the gate runs."""
 SAID_LAST = "It said last:"
-"""What stands between our own words and the end of a command's output."""
+"""Separates our text from the end of a command's output."""
 SAME_CAUSE = 2
 ANY_CAUSE = 3
 MAX_GATES = 20
@@ -39,10 +39,10 @@ _VARYING: tuple[tuple[str, str], ...] = (
     (r"#(?: ?#)+", "#"),
     (r"(# \w+?)s\b", r"\1"),
 )
-"""Paths, temporary names, words with digits, hashes and dates, and what stands for them; then punctuation and plurals.
+"""Patterns for paths, temporary names, words with digits, hashes and dates with replacements; then punctuation and plurals.
 
-Compiled when first used: most processes never need them. Those of long words begin where a word does, so that a word
-is looked at once.
+Compiled on first use, as most processes do not need them. Patterns for long words start at word boundaries, so that
+each word is examined once.
 """
 _ADVICE: tuple[tuple[str, str], ...] = (
     (r"^timed_out$", "Raise its `timeout` in remand.toml on the base, or make the gate faster."),
@@ -59,26 +59,26 @@ _ADVICE: tuple[tuple[str, str], ...] = (
     (r"\bbase\b|\bfetch\b", "Check that this repository has the base, and that the gate runs there."),
     (r"report|parser|figure|json|xml", "Check its `command` and `parser` in remand.toml on the base."),
 )
-"""What to change, by what the cause says; the first that fits."""
+"""What to change, by pattern of the cause; the first match counts."""
 _DEFAULT_ADVICE = "Fix what the gate needs, or its entry in remand.toml on the base."
 
 
 class Outage(Record, kw_only=True):
-    """One time that a required gate could not be measured."""
+    """One time when a required gate could not run."""
 
     gate: str
     cause: str
-    """Why, without what differs from time to time: the same text is the same cause."""
+    """The cause without varying parts: equal texts mean the same cause."""
     text: str
-    """Why, in one line for people."""
+    """The cause in one line for people."""
     policy: str = ""
-    """The digest of the rules it was to be measured by."""
+    """The digest of the rules in effect."""
     commit: str = ""
     at: Instant = ""
 
 
 def find_outages(verdict: Verdict, at: Instant = "") -> tuple[Outage, ...]:
-    """The required gates of a verdict that could not be measured."""
+    """The required gates of a verdict that could not run."""
     return tuple(
         Outage(
             gate=gate.name[:_MAX_NAME],
@@ -94,7 +94,7 @@ def find_outages(verdict: Verdict, at: Instant = "") -> tuple[Outage, ...]:
 
 
 def find_measured_gates(verdict: Verdict) -> frozenset[str]:
-    """The gates that were measured for this verdict, whatever they showed. What was known before says nothing of now."""
+    """The gates that ran for this verdict, with any result; cached results do not count."""
     measured = {gate.name[:_MAX_NAME] for gate in verdict.gates if gate.measured and not gate.is_known}
     has_run = any(gate.name != RUNNER_GATE for gate in verdict.gates)
     return frozenset({*measured, *([RUNNER_GATE] if has_run else [])})
@@ -103,9 +103,9 @@ def find_measured_gates(verdict: Verdict) -> frozenset[str]:
 def outages_after_verdict(
     known: Sequence[Outage], verdict: Verdict, at: Instant, *, is_stopped: bool = True
 ) -> tuple[Outage, ...]:
-    """The outages of a task after one more verdict: of each gate the last few, none of a gate that was measured.
+    """A task's outages after another verdict: the last few of each gate, none of a gate that ran.
 
-    A verdict that stops nothing (`enforce = false`) adds none.
+    A verdict without enforcement (`enforce = false`) adds none.
     """
     left = without_gates(known, find_measured_gates(verdict))
     found = (*left, *find_outages(verdict, at)) if is_stopped else left
@@ -119,12 +119,12 @@ def outages_after_verdict(
 
 
 def without_gates(outages: Iterable[Outage], gates: Collection[str]) -> tuple[Outage, ...]:
-    """The outages of other gates than these."""
+    """The outages of all other gates."""
     return tuple(outage for outage in outages if outage.gate not in gates)
 
 
 def broken_gate_names(outages: Iterable[Outage], policy: str) -> frozenset[str]:
-    """The gates that are broken by the rules of now; what could not be measured by other rules does not count."""
+    """The gates that are broken under the current rules; outages under other rules do not count."""
     current = [outage for outage in outages if outage.policy == policy]
     same = Counter((outage.gate, outage.cause) for outage in current)
     every = Counter(outage.gate for outage in current)
@@ -138,9 +138,9 @@ def broken_gate_names(outages: Iterable[Outage], policy: str) -> frozenset[str]:
 
 
 def comparable_cause(gate: GateResult) -> str:
-    """The cause as it is compared: our own words and the last line of the tool's, without what differs each time.
+    """The cause for comparison: our text and the last line of the tool's, without varying parts.
 
-    A gate that runs out of time is cut off anywhere, so what it said last tells nothing.
+    A gate that times out is cut off anywhere, so its last output means nothing.
     """
     if gate.status is GateStatus.TIMED_OUT:
         return str(GateStatus.TIMED_OUT)
@@ -156,7 +156,7 @@ def normalise_cause(text: str) -> str:
 
 
 def summarise_cause(gate: GateResult) -> str:
-    """The cause in one line for people: the tool's last line, which mostly says it, and then our own words."""
+    """The cause in one line for people: the tool's last line, which usually names it, and then our text."""
     own, last = _detail_parts(gate)
     if gate.status is GateStatus.TIMED_OUT:
         own, last = last, own
@@ -166,7 +166,7 @@ def summarise_cause(gate: GateResult) -> str:
 
 
 def _detail_parts(gate: GateResult) -> tuple[str, str]:
-    """Our own words about a gate, and the last line of what its tool said."""
+    """Our text about a gate, and the last line of its tool's output."""
     own, _, said = gate.detail[:_MAX_DETAIL].partition(SAID_LAST)
     lines = [line.strip() for line in own.splitlines() if line.strip()]
     rows = [line.strip() for line in said.splitlines() if line.strip()] or lines[1:]
@@ -177,7 +177,7 @@ def _detail_parts(gate: GateResult) -> tuple[str, str]:
 
 
 def render_outage_question(broken: Sequence[Outage]) -> str:
-    """What the user is asked: which gates, why, what to change, and how to try again."""
+    """The question to the user: the gates, the causes, what to change, and how to retry."""
     commit = broken[-1].commit[:12]
     again = f"`remand gate run --fresh --commit {commit}`" if commit else "`remand gate run --fresh`"
     return (
@@ -204,7 +204,7 @@ def _render_subject(gates: Sequence[str]) -> str:
 
 
 def _render_advice(broken: Sequence[Outage]) -> dict[str, None]:
-    """What to change, each advice once."""
+    """What to change, without repetition."""
     return dict.fromkeys(_advice_for(outage) for outage in broken)
 
 
@@ -215,29 +215,29 @@ def _advice_for(outage: Outage) -> str:
 
 
 class GateAlert(Record, kw_only=True):
-    """That one claim was rejected so often that the user should know."""
+    """A claim was rejected so often that the user should know."""
 
     id: str
     handoff_id: str
     """The claim."""
     agent: str
     number: int
-    """How many rejections there were."""
+    """The number of rejections."""
     alert_after: int
     escalate_after: int
     at: Instant
     notified: tuple[str, ...] = ()
-    """The channels that took the notice."""
+    """The channels that delivered the notice."""
     acknowledged_by: str = ""
 
 
 class ClaimProgress(Record, kw_only=True):
-    """How the current claim fares at its gates."""
+    """The gate results of the current claim."""
 
     count: int = 0
-    """How often they rejected it."""
+    """The number of rejections."""
     stalled: int = 0
-    """How many of those rejections in a row showed no progress after the alert."""
+    """The number of consecutive rejections without progress after the alert."""
     failing: int = 0
     excess: float = 0.0
     alert: GateAlert | None = None
@@ -245,47 +245,47 @@ class ClaimProgress(Record, kw_only=True):
 
 
 class FindingDecisions(Record, kw_only=True):
-    """What reviewers and the user decided about the task's findings and gates."""
+    """Decisions of reviewers and the user on the task's findings and gates."""
 
     accepted: tuple[str, ...] = ()
-    """Findings that a reviewer accepted, for as long as the task lives."""
+    """Findings accepted by a reviewer, for the life of the task."""
     refused: tuple[tuple[str, str], ...] = ()
-    """Findings that a reviewer refused, each with the reviewer's reason: they fail until they are undone."""
+    """Findings refused by a reviewer with the reason; they fail until they are fixed."""
     questioned: tuple[str, ...] = ()
-    """Whose work had findings for a reviewer; none of them settles one."""
+    """Authors whose work had findings for a reviewer; they may not settle any."""
     overridden: tuple[tuple[str, str], ...] = ()
-    """What the user let pass: a gate, and the code tree it is let pass for."""
+    """Overrides by the user: a gate, and the code tree for which it is overridden."""
 
 
 class GateState(Record, kw_only=True):
-    """How the last done claim fared at its gates, and what was decided about the task's findings."""
+    """The result of the last done claim, and the decisions on the task's findings."""
 
     status: GateStatus | None = None
-    """The last verdict's; None before there was one."""
+    """The status of the last verdict; None before the first."""
     handoff_id: str = ""
-    """The claim it was measured under."""
+    """The claim under which it was measured."""
     commit: str = ""
     tree: str = ""
     base: str = ""
     policy: str = ""
     tier: str = ""
     blocking: tuple[str, ...] = ()
-    """The gates that stood in the way."""
+    """The blocking gates."""
     held: tuple[str, ...] = ()
     """The findings that wait for a reviewer."""
     places: tuple[tuple[str, str], ...] = ()
-    """The file each of them is about."""
+    """The file of each of them."""
     branch: str = ""
     is_branch_given: bool = False
     pr: int = 0
     is_released: bool = False
-    """Work with this code tree may be submitted."""
+    """Whether work with this code tree may be submitted."""
     rejection_count: int = 0
-    """How often gates rejected the task, under whichever claim."""
+    """The number of gate rejections of the task under all claims."""
     progress: ClaimProgress = ClaimProgress()
     decisions: FindingDecisions = FindingDecisions()
     outages: tuple[Outage, ...] = ()
-    """When gates could not be measured for this task, and nothing was measured by them since."""
+    """The times when gates could not run for this task, since they last ran."""
 
 
 _PART_OF = dict.fromkeys(ClaimProgress.__struct_fields__, "progress") | dict.fromkeys(
@@ -294,5 +294,5 @@ _PART_OF = dict.fromkeys(ClaimProgress.__struct_fields__, "progress") | dict.fro
 
 
 def update_gates(gates: GateState, **changes: Any) -> GateState:
-    """The state with other values of its fields, each in the part that has it."""
+    """The state with changed fields, each in the part that contains it."""
     return update_parts(gates, _PART_OF, changes)

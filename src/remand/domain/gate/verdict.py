@@ -1,4 +1,4 @@
-"""A verdict: what was measured of a commit, what its work was compared with, and what it is worth."""
+"""A verdict: the measurement of a commit, the base of comparison, and the result."""
 
 from collections.abc import Callable
 from enum import StrEnum
@@ -10,25 +10,25 @@ from remand.domain.gate.gate import GateFinding
 from remand.domain.record import NamedTuple, Record
 
 MAX_BYTES = 180 * 1024
-"""Of the 256 KiB of an event."""
+"""The limit within an event's 256 KiB."""
 MAX_KEPT = 256
 INTEGRITY_GATE = "integrity"
-"""The name of the gate that watches over the others."""
+"""The name of the gate that checks the others."""
 RUNNER_GATE = "runner"
-"""What stands in a verdict for all gates when none of them could even be started."""
+"""Stands for all gates in a verdict if none could be started."""
 
 _encode = msgspec.json.Encoder().encode
 
 
 class GateStatus(StrEnum):
-    """How a gate, or a whole verdict, came out."""
+    """The result of a gate or a whole verdict."""
 
     PASSED = "passed"
     FAILED = "failed"
     HELD = "held"
     """Only a reviewer or the user can settle it."""
     ERRORED = "errored"
-    """It could not be measured, which is nobody's fault and never a pass."""
+    """It could not run, which is nobody's fault and never a pass."""
     TIMED_OUT = "timed_out"
     STALE = "stale"
     OVERRIDDEN = "overridden"
@@ -47,39 +47,39 @@ _ORDER = (
 
 
 class GateResult(Record, kw_only=True):
-    """One gate: its figures against the required ones."""
+    """One gate: its figures and thresholds."""
 
     name: str
     status: GateStatus
     measured: dict[str, float] = msgspec.field(default_factory=dict)
     required: dict[str, float] = msgspec.field(default_factory=dict)
     base: dict[str, float] = msgspec.field(default_factory=dict)
-    """The base's figures, where they were asked for."""
+    """The base's figures, if needed."""
     line: str = ""
     detail: str = ""
-    """Why it could not be measured, or what else has to be said."""
+    """Why it could not run, or other remarks."""
     findings: tuple[GateFinding, ...] = ()
     finding_count: int = 0
-    """How many there are; of many, only the first are kept."""
+    """The total number; of many, only the first are kept."""
     failing: tuple[str, ...] = ()
-    """The ids of failing tests, the first of them."""
+    """The ids of the first failing tests."""
     failing_count: int = 0
     excess: float = 0.0
-    """By how much the thresholds are missed, all together."""
+    """The sum by which thresholds are missed."""
     flaky: tuple[str, ...] = ()
-    """Tests that failed, and passed when they were run again."""
+    """Tests that failed and passed when rerun."""
     suspicions: tuple[str, ...] = ()
-    """The ids of findings that a reviewer has to settle."""
+    """The ids of findings for a reviewer."""
     is_required: bool = True
     is_known: bool = False
-    """It was measured before, on the same code; nothing was run for this verdict."""
+    """Whether it was measured before on the same code and did not run for this verdict."""
     seconds: float = 0.0
 
     @property
     def held_findings(self) -> tuple[tuple[str, GateFinding], ...]:
-        """What a reviewer has to settle: each id with its finding; of very many, the last have an empty one.
+        """The findings for a reviewer by id; of very many, the last have an empty finding.
 
-        The findings that have to be settled come first, and notes, which have no id, after them.
+        They come first; notes, which have no id, follow.
         """
         serious = [finding for finding in self.findings if finding.severity != "note"]
         empty = [GateFinding()] * len(self.suspicions)
@@ -87,41 +87,41 @@ class GateResult(Record, kw_only=True):
 
 
 class Verdict(Record, kw_only=True):
-    """All gates of one commit, bound to what was measured, against what, by which rules."""
+    """All gates of one commit, with the measured code, the base and the rules."""
 
     status: GateStatus
     commit: str
     tree: str
     base: str = ""
-    """The commit it was compared with."""
+    """The base of comparison."""
     policy: str = ""
     """The digest of the rules."""
     tools: str = ""
     tier: str = ""
-    """What kept the gates' commands apart: bubblewrap, landlock or plain."""
+    """The isolation of the gates' commands: bubblewrap, landlock or plain."""
     gates: tuple[GateResult, ...] = ()
     report: str = ""
-    """The name of the full report on the machine that measured. Older verdicts have its path there."""
+    """The name of the full report on the measuring machine; a path in older verdicts."""
 
     @property
     def report_name(self) -> str:
-        """The report's name alone; empty when there is none."""
+        """The report's name without its path; empty if there is none."""
         name = self.report.rpartition("/")[2].removesuffix(".md")
         return name if name.replace("-", "").isalnum() else ""
 
     @property
     def allows_submission(self) -> bool:
-        """True when work may be submitted with it."""
+        """True if it permits submitting the work."""
         return self.status in PASSING
 
     @property
     def blocking_gates(self) -> tuple[str, ...]:
-        """The gates that stand in the way."""
+        """The blocking gates."""
         return tuple(g.name for g in self.gates if g.is_required and g.status not in PASSING)
 
     @property
     def suspicions(self) -> tuple[str, ...]:
-        """The findings that a reviewer has to settle."""
+        """The findings for a reviewer."""
         return tuple(
             name
             for gate in self.gates
@@ -131,26 +131,26 @@ class Verdict(Record, kw_only=True):
 
     @property
     def failing_count(self) -> int:
-        """How many failing tests there are in all."""
+        """The total number of failing tests."""
         return sum(gate.failing_count for gate in self.gates if gate.is_required)
 
     @property
     def excess(self) -> float:
-        """By how much the thresholds are missed, over all gates."""
+        """The sum by which thresholds are missed, over all gates."""
         return sum(gate.excess for gate in self.gates if gate.is_required)
 
 
 def overall_status(gates: tuple[GateResult, ...]) -> GateStatus:
-    """The status of a verdict: of its required gates, the one that matters most.
+    """The status of a verdict: the most significant one of its required gates.
 
-    A failure is told before what could not be measured, since the agent can continue with it.
+    A failure takes precedence over an error, as the agent can fix it.
     """
     found = {gate.status for gate in gates if gate.is_required}
     return next((status for status in _ORDER if status in found), GateStatus.PASSED)
 
 
 def make_unstarted_verdict(commit: str, tree: str, why: str) -> Verdict:
-    """The verdict when no gate could even be started."""
+    """The verdict if no gate could be started."""
     gate = GateResult(
         name=RUNNER_GATE, status=GateStatus.ERRORED, line="- Runner: could not be started", detail=why
     )
@@ -158,7 +158,7 @@ def make_unstarted_verdict(commit: str, tree: str, why: str) -> Verdict:
 
 
 def fit_to_event(verdict: Verdict) -> Verdict:
-    """A verdict that fits into an event: of too much, the first findings of each gate are kept; the counts stay."""
+    """A verdict that fits into an event: if too large, only the first findings of each gate are kept, with all counts."""
     kept = MAX_KEPT
     while kept and len(_encode(verdict)) > MAX_BYTES:
         kept //= 2
@@ -171,34 +171,34 @@ def fit_to_event(verdict: Verdict) -> Verdict:
 
 
 class WorkBase(NamedTuple):
-    """The base branch beside a task's claim, as far as git knows both."""
+    """The base branch and a task's claim, as far as git knows both."""
 
     tip: str
-    """Where the base is now; empty when there is none."""
+    """The current base; empty if there is none."""
     protected_tip: str
-    """The same on the remote, where that has the configuration: whoever works here cannot commit to it."""
+    """The same on the remote if that has the configuration; nobody working here can commit to it."""
     claim_base: str
-    """Where the base was at the claim, by the claim's own word."""
+    """The base at the claim, as recorded in the claim."""
     merge_base: Callable[[str, str], str]
-    """The last commit that two commits have in common; empty when they have none."""
+    """The merge base of two commits; empty if there is none."""
 
     def has(self, commit: str) -> bool:
-        """True when the base has a commit."""
+        """True if the base contains a commit."""
         return self.merge_base(commit, self.tip) == commit
 
     @property
     def at_claim(self) -> str:
-        """Where the base was when the task was claimed; empty when the base never was there.
+        """The base when the task was claimed; empty if the base never contained that commit.
 
-        A claim is believed from any file, and an agent that names its own commit there is not compared with that.
+        A claim is accepted from any file, so an agent could name its own commit there.
         """
         return self.claim_base if self.claim_base and self.tip and self.has(self.claim_base) else ""
 
     def compared_with(self, commit: str) -> str:
-        """Where the work left the base; empty when there is nothing to compare it with.
+        """Where the work left the base; empty if there is nothing to compare with.
 
-        A base that anyone here can commit to counts as it was at the claim. Work done on the base itself is compared
-        with where the base was then: a commit is not its own base, and brings no rules of its own.
+        If anybody here can commit to the base, it counts as it was at the claim. Work on the base itself is compared
+        with the base at that time: a commit is not its own base and brings no rules of its own.
         """
         if not self.tip:
             return ""
@@ -210,17 +210,17 @@ class WorkBase(NamedTuple):
         return found if found != commit else ""
 
     def rules_commit(self, commit: str) -> str:
-        """The commit whose rules hold for work done on the base itself; empty for all else, where the base's rules of now hold."""
+        """The commit whose rules apply to work on the base itself; empty otherwise: the current base's rules apply."""
         compared = self.compared_with(commit)
         return compared if compared and self.has(commit) else ""
 
     def may_have_base_rules(self, commit: str) -> bool:
-        """True for a commit beside the base, which has moved since: it may have the configuration that the base has now."""
+        """True for a commit outside the base, which has moved since: it may have the base's current configuration."""
         compared = self.compared_with(commit)
         return bool(compared) and compared != self.tip and not self.has(commit)
 
     def has_work(self, commit: str, *, is_on_own_branch: bool) -> bool:
-        """True when a commit is not one that the base had at the claim, or the remote's base has now.
+        """True if a commit is neither one of the base at the claim nor of the remote's base now.
 
         A local base may be worked on itself, unless the task has its own branch.
         """

@@ -1,1 +1,1 @@
-"""Text: what is made visible, what is redacted, and patterns of paths."""
+"""Text: visibility, redaction, and path patterns."""

@@ -1,4 +1,4 @@
-"""Patterns of paths, matched in time that grows only with their length, whoever wrote them."""
+"""Path patterns, matched in time linear in their length, whoever wrote them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 
 
 class PathPattern:
-    """A pattern of paths: `*` and `?` within a folder, `**` across folders; a plain folder means all in it."""
+    """A path pattern: `*` and `?` within a folder, `**` across folders; a plain folder matches everything in it."""
 
     def __init__(self, text: str) -> None:
         plain = re.sub(r"/+", "/", text.strip().removeprefix("./").strip("/"))
@@ -32,7 +32,7 @@ class PathPattern:
         return len(self._parts) in self._skip_wildcards(reached)
 
     def _skip_wildcards(self, reached: set[int]) -> set[int]:
-        """Where one can stand without reading on: behind a `**` as well."""
+        """The positions reachable without reading on, such as after a `**`."""
         found = set(reached)
         for part in sorted(reached):
             while part < len(self._parts) and self._parts[part] == "**":
@@ -57,7 +57,7 @@ def _adjacent_parts(parts: list[str]) -> list[tuple[str, str]]:
 
 
 def matches_name(pattern: str, name: str) -> bool:
-    """True when a name fits a pattern of `*` and `?`: one pass, stepping back to the last star alone."""
+    """True if a name matches a pattern of `*` and `?`, in one pass that backtracks only to the last star."""
     at = mark = 0
     star = -1
     index = 0

@@ -1,4 +1,4 @@
-"""What is removed from text before it is recorded: secrets, and the paths of one machine."""
+"""Removes secrets and machine-specific paths from text before it is recorded."""
 
 from __future__ import annotations
 
@@ -45,10 +45,10 @@ _HINT = rf"(?i){'|'.join(map(re.escape, _HINTS))}"
 
 
 def redact(text: str) -> str:
-    """The text with every secret that can be told as one replaced by what kind it was."""
+    """The text with every recognisable secret replaced by its kind."""
     if not _has_hint(text):
         return text
-    # They are compiled with the first text that may hold a secret, and kept by `re`: few calls see one.
+    # Compiled on the first text that may contain a secret and cached by `re`; few calls need them.
     for kind, pattern in _KINDS:
         text = re.sub(pattern, f"[redacted: {kind}]", text)
     text = re.sub(_BEARER, r"\1\2[redacted: credential]", text)
@@ -57,7 +57,7 @@ def redact(text: str) -> str:
 
 
 def _has_hint(text: str) -> bool:
-    """True when a text may hold a secret. Some letters beyond ASCII match others whatever their case."""
+    """True if a text may contain a secret. Some non-ASCII letters match others case-insensitively."""
     if not text.isascii():
         return re.search(_HINT, text) is not None
     lower = text.lower()
@@ -65,7 +65,7 @@ def _has_hint(text: str) -> bool:
 
 
 def redact_values(value: Any, depth: int = 0, *, is_secret: bool = False) -> Any:
-    """A value of lists, dicts and texts with every text redacted; what a key calls secret goes whole."""
+    """A value of lists, dicts and texts with every text redacted; values of secret keys are removed whole."""
     if isinstance(value, str):
         if is_secret and " " not in value and len(value) >= 6 and _looks_secret(value):
             return "[redacted: credential]"
@@ -85,7 +85,7 @@ def redact_values(value: Any, depth: int = 0, *, is_secret: bool = False) -> Any
 
 
 def _shorten(text: str) -> str:
-    """A very long text cut, with the hash of the whole."""
+    """A truncated very long text, with the hash of the whole."""
     if len(text) <= MAX_TEXT:
         return text
     digest = sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
@@ -100,7 +100,7 @@ def _redact_value(match: re.Match[str]) -> str:
 
 
 def _looks_secret(value: str) -> bool:
-    """True for a value that is no plain word, name of a variable, path or placeholder."""
+    """False for a plain word, the name of a variable, a path or a placeholder."""
     if _ID.match(value) or value.startswith("[redacted"):
         return False
     if value[0] in "$<{(%*[/." or value.isalpha() or "(" in value or value.replace("_", "").isupper():
@@ -109,16 +109,16 @@ def _looks_secret(value: str) -> bool:
 
 
 _BEFORE = r"(?:(?<=://)|(?<=\s-[A-Za-z])|(?<![\w.~$/-]))"
-"""What may stand before a path: an address, a compiler's option, or nothing that a longer path could end with."""
+"""What may precede a path: a URL scheme, a compiler's option, or nothing that could belong to a longer path."""
 _AFTER = r"(?![\w-]|\.\w)"
 MAX_PATHS_DEPTH = 64
 
 
 class MachinePaths:
-    """The folders of a machine, and what stands for each."""
+    """The folders of a machine, with a symbol for each."""
 
     def __init__(self, folders: Iterable[tuple[str, str]] = ()) -> None:
-        """Folders with their symbols; `*` in a folder is any one name. What has no symbol is the repository's."""
+        """Folders with their symbols; `*` in a folder matches any one name. One without a symbol is the repository's."""
         known = {
             folder.rstrip("/"): symbol
             for folder, symbol in folders
@@ -128,14 +128,14 @@ class MachinePaths:
         self._marks = tuple({_folder_prefix(folder) for folder in known})
 
     def may_occur_in(self, line: bytes) -> bool:
-        """False for a line of JSON that names none of the folders. Every line is asked about, so it is quick."""
+        """False for a line of JSON that names none of the folders; fast, as every line is checked."""
         for mark in self._marks:  # noqa: SIM110 - a generator takes several times as long
             if mark in line:
                 return True
         return False
 
     def replace_in(self, value: Any, depth: int = 0) -> Any:
-        """A value of lists, dicts and texts with the folders in every text replaced."""
+        """A value of lists, dicts and texts with the folders replaced in every text."""
         if isinstance(value, str):
             return self._pattern.sub(self._replace_match, value)
         if depth > MAX_PATHS_DEPTH:
@@ -163,7 +163,7 @@ class MachinePaths:
 
 
 def _folder_prefix(folder: str) -> bytes:
-    """What a line of JSON holds wherever it names a folder: how its path begins, which many folders have in common."""
+    """The common start of paths to a folder in a line of JSON."""
     first = folder.split("/")[1]
     return json.dumps(f"/{first}", ensure_ascii=False)[1:-1].encode("utf-8", "surrogatepass")
 

@@ -1,4 +1,4 @@
-"""Text of others: made visible, put on one line, shortened, counted, and split into words."""
+"""Foreign text: made visible, put on one line, truncated, counted, and split into words."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ def remove_invisible(text: str, instead: str = "") -> str:
 
 
 def flatten(text: str, instead: str = "") -> str:
-    """Text of others on one line, with `instead` for each character that is invisible."""
+    """Foreign text on one line, with `instead` for each invisible character."""
     return " ".join(remove_invisible(text, instead).split())
 
 
 def shorten(text: str, limit: int) -> str:
-    """The text, or as much of it as there is room for, with an ellipsis."""
+    """The text, truncated to the limit with an ellipsis."""
     return text if len(text) <= limit else f"{text[: limit - 1]}…"
 
 
@@ -31,7 +31,7 @@ MAX_LINE = 200
 
 
 def single_line(text: str, limit: int = MAX_LINE) -> str:
-    """Text of others on one line, with nothing hidden in it and not too long."""
+    """Foreign text on one line without invisible characters, truncated."""
     return shorten(flatten(text), limit)
 
 
@@ -49,34 +49,34 @@ def format_count(number: int, noun: str) -> str:
 
 
 def word_set(text: str) -> frozenset[str]:
-    """The words of a list that are separated by spaces or lines."""
+    """The words of a list separated by spaces or newlines."""
     return frozenset(text.split())
 
 
 def word_list(text: str) -> tuple[str, ...]:
-    """The same, in their order."""
+    """The same, in order."""
     return tuple(text.split())
 
 
 def phrase_set(text: str) -> frozenset[str]:
-    """The phrases of a list that are separated by commas or lines."""
+    """The phrases of a list separated by commas or newlines."""
     return frozenset(
         phrase.strip() for line in text.splitlines() for phrase in line.split(",") if phrase.strip()
     )
 
 
 def split_words(text: str) -> list[str]:
-    """The runs of letters in a text of any script; figures and underscores separate them."""
-    import re  # every hook that writes a run down loads this module, and has no use for it
+    """The runs of letters in a text of any script; digits and underscores separate them."""
+    import re  # every hook that records a run imports this module and does not need it
 
     return re.findall(r"[^\W\d_]+", text)
 
 
 def character_pairs(run: str) -> list[str]:
-    """What stands for the words of a script without spaces: each two neighbouring characters."""
+    """Replaces words in scripts without spaces: each two neighbouring characters."""
     return [run[start : start + 2] for start in range(len(run) - 1)] or [run]
 
 
 def set_similarity(one: frozenset[str], other: frozenset[str]) -> float:
-    """The share of all members that both sets have, from 0 to 1; two empty sets share nothing."""
+    """The share of common members, from 0 to 1; 0 for two empty sets."""
     return len(one & other) / len(one | other) if one and other else 0.0

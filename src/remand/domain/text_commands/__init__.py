@@ -1,1 +1,1 @@
-"""Commands and questions in plain English: a table of patterns turns a sentence into a request, a question back, or nothing."""
+"""Commands and questions in plain English: a table of patterns maps a sentence to a request, a question back, or nothing."""

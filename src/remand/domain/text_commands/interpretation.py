@@ -1,7 +1,7 @@
-"""Turns a sentence into a request, a question back, or nothing, by the table of patterns.
+"""Maps a sentence to a request, a question back, or nothing, by the table of patterns.
 
-Only a whole sentence that names all it needs, and nothing in it revokes, becomes a request. A sentence that holds a
-request somewhere is asked back; one that denies or reports a request is refused.
+Only a whole sentence that names everything it needs, without revoking anything, becomes a request. A sentence that
+contains a request is asked back; one that negates or reports a request is refused.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ MAX_TEXT = 2000
 _MAX_CHOICES = 8
 _MAX_VARIANTS = 12
 _MAX_TOKENS = 60
-"""How many tokens a request may have before its reason."""
+"""The most tokens of a request before its reason."""
 
 _EXAMPLES = (
     "Remand did not understand that and did nothing. Examples: Why is NAME locked out? · NAME, review PR #15 · "
@@ -49,7 +49,7 @@ _BY_COMMAND = {
     "submit": "remand task submit TASK --agent NAME --commit SHA",
     "answer": "remand inbox answer ID OPTION",
 }
-"""What plain English never does, and the command that does."""
+"""What plain English never does, and the command for it."""
 _SYNONYMS = {
     **dict.fromkeys(("lgtm", "merge", "approved", "ship"), "approve"),
     **dict.fromkeys(("rejected", "lock"), "reject"),
@@ -86,7 +86,7 @@ _JOINED_NAMES = re.compile(r"([@#]\d+ (?:, [@#]\d+ )*(?:, )?(?:and|or) [@#]\d+ )
 
 
 class _Interpretation(Record, kw_only=True):
-    """What one pattern makes of a sentence: the requests it may mean, and what is doubtful about them."""
+    """A pattern's interpretation of a sentence: possible requests, and doubts about them."""
 
     kind: type[p.TextRequest]
     requests: tuple[p.TextRequest, ...]
@@ -95,7 +95,7 @@ class _Interpretation(Record, kw_only=True):
 
 
 def interpret_text(text: str, vocabulary: Vocabulary) -> p.TextResult:
-    """What a speaker requests."""
+    """The speaker's request."""
     text = re.sub(r"\r\n?", "\n", text).strip()
     if not text:
         return p.UnknownRequest(message="The text is empty.")
@@ -108,12 +108,12 @@ def interpret_text(text: str, vocabulary: Vocabulary) -> p.TextResult:
     sentence = parse_sentence(text, vocabulary)
     found = _read_whole(sentence, vocabulary)
     if not found and any(name in p.ORDINARY_WORDS for name in vocabulary.names):
-        # A member may be called Will: the word is tried as a name first, then as a word.
+        # A member may be called Will: the word is tried first as a name, then as a word.
         plain = parse_sentence(text, vocabulary, without=p.ORDINARY_WORDS)
         found = _read_whole(plain, vocabulary)
         sentence = plain if found else sentence
     if not found:
-        # Nobody may be asked about under the name Nobody: in a question a capital makes a name of an ordinary word.
+        # Nobody may be asked about under the name Nobody: in a question a capital makes an ordinary word a name.
         found = [
             one
             for one in _read_whole(sentence.with_capital_names(), vocabulary)
@@ -133,7 +133,7 @@ def _distinct_requests(found: list[_Interpretation]) -> tuple[p.TextRequest, ...
 
 
 def _read_whole(sentence: Sentence, vocabulary: Vocabulary) -> list[_Interpretation]:
-    """What the whole sentence means: without a reason first, then with the shortest request before one."""
+    """The meaning of the whole sentence: first without a reason, then with the shortest request before one."""
     found = [
         _read_slots(pattern, match.groupdict(), sentence, vocabulary, doubt=_question_doubt(pattern, match))
         for pattern, match in _find_whole(sentence.shape())
@@ -155,7 +155,7 @@ def _read_with_reason(
     sentence: Sentence,
     vocabulary: Vocabulary,
 ) -> list[_Interpretation]:
-    """Interpretations of a request that ends before a place; a mark or a word there begins its reason, or guidance."""
+    """Interpretations of a request that ends before a position, where its reason or guidance begins."""
     after = place + start.group().count(" ")
     text = sentence.text_from(after).strip()
     if start["mark"] == "( ":
@@ -194,7 +194,7 @@ def _find_whole(shape: str) -> list[tuple[p.SentencePattern, re.Match[str]]]:
 
 
 def _single_name_variants(shape: str) -> list[str]:
-    """The sentence once for each of several names or tasks that it joins with `and` or `or`."""
+    """The sentence once for each name or task joined with `and` or `or`."""
     variants = [shape]
     for joined in _JOINED_NAMES.findall(shape):
         names = re.findall(r"[@#]\d+ ", joined)
@@ -213,7 +213,7 @@ def _read_slots(
     reason: str = "",
     guidance: str = "",
 ) -> _Interpretation:
-    """The requests that a pattern's slots lead to: one for each way they can be filled."""
+    """The requests for a pattern's slots: one for each way to fill them."""
     doubts: list[str] = []
     kind = pattern.request
     known = {
@@ -253,7 +253,7 @@ def _read_slots(
 def _find_meanings(
     slot: str, shape: str, sentence: Sentence, vocabulary: Vocabulary, doubts: list[str]
 ) -> tuple[Any, ...]:
-    """Everything that a slot may name; adds to the doubts unless it is one thing."""
+    """Everything that a slot may name; adds a doubt unless it is exactly one thing."""
     if slot == "option":
         return (shape,)
     if shape in ("i", "me", "myself"):
@@ -280,7 +280,7 @@ def _find_meanings(
 
 
 def _find_candidates(slot: str, known: dict[str, tuple[Any, ...]], vocabulary: Vocabulary) -> Iterator[Any]:
-    """What may be meant where a sentence names nothing."""
+    """The candidates for a slot that the sentence does not name."""
     tasks = vocabulary.tasks
     locked_out = [name for task in known.get("task", ()) for name in tasks.locked_out_of(task.id)]
     match slot:
@@ -297,14 +297,14 @@ def _find_candidates(slot: str, known: dict[str, tuple[Any, ...]], vocabulary: V
 
 
 def _question_doubt(pattern: p.SentencePattern, match: re.Match[str]) -> str:
-    """A command that ends like a question is obeyed only when it asks politely: `can you …?`."""
+    """A command phrased as a question is obeyed only if it is a polite request: `can you …?`."""
     words = match.group().split()
     is_doubtful = pattern.request not in p.QUERY_REQUESTS and "?" in words and "you" not in words
     return _IS_QUESTION if is_doubtful else ""
 
 
 def _reason_doubt(sentence: Sentence, start: int) -> str:
-    """What is doubtful about the rest of a sentence, which would be its reason."""
+    """The doubt about the rest of a sentence as its reason."""
     if _find_parts([sentence.shape(start)]):
         return _IS_SEVERAL
     words = sentence.words[start:]
@@ -325,7 +325,7 @@ def _reason_doubt(sentence: Sentence, start: int) -> str:
 
 
 def _find_parts(variants: list[str]) -> list[tuple[p.SentencePattern, dict[str, str]]]:
-    """The patterns that stand somewhere in a sentence, each with its slots; none that lies within another."""
+    """The patterns found within a sentence with their slots; nested ones are dropped."""
     spans = [
         (match.start(), match.end(), pattern, match.groupdict())
         for variant in variants
@@ -341,7 +341,7 @@ def _find_parts(variants: list[str]) -> list[tuple[p.SentencePattern, dict[str, 
 
 
 def _ask_back(sentence: Sentence, vocabulary: Vocabulary) -> p.TextResult:
-    """The reply to a sentence that is no request as a whole."""
+    """The reply to a sentence that as a whole is not a request."""
     parts = _find_parts(_single_name_variants(sentence.shape()))
     requests = _distinct_requests(
         [_read_slots(pattern, slots, sentence, vocabulary) for pattern, slots in parts]

@@ -1,4 +1,4 @@
-"""What can be requested in plain English: each request as a sentence and as a command line, and the sentences that are obeyed."""
+"""The requests available in plain English, each with its command line, and the sentences that are obeyed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from remand.domain.text.words import word_set
 
 
 class TaskName(Record, kw_only=True):
-    """A task as people call it."""
+    """A task as people name it."""
 
     id: str
     label: str
@@ -21,30 +21,30 @@ class TaskName(Record, kw_only=True):
 
     @property
     def argument(self) -> str:
-        """The task as a command line names it."""
+        """The task's name on a command line."""
         return quote(self.alias or self.id)
 
 
 class TextRequest(Record, kw_only=True):
-    """A request that was understood. Whether it is granted only `decide` says."""
+    """An understood request. `decide` says whether it is permitted."""
 
 
 class ReviewTextRequest(TextRequest, kw_only=True):
-    """Ask a reviewer to look at the submission."""
+    """Request a review of the submission."""
 
     reviewer: str
     task: TaskName
 
 
 class WhyTextRequest(TextRequest, kw_only=True):
-    """Why an agent is locked out, or why a task's work was rejected."""
+    """Ask why an agent is locked out, or why a task's work was rejected."""
 
     agent: str = ""
     task: TaskName | None = None
 
 
 class UnlockTextRequest(TextRequest, kw_only=True):
-    """Let an agent work on the task again."""
+    """Clear an agent's lockout."""
 
     agent: str
     task: TaskName
@@ -53,7 +53,7 @@ class UnlockTextRequest(TextRequest, kw_only=True):
 
     @property
     def advice(self) -> str:
-        """What the agent is told: guidance, or the reason that was given in its place."""
+        """The message to the agent: guidance, or else the reason."""
         return self.guidance or self.reason
 
 
@@ -67,7 +67,7 @@ class ReassignTextRequest(TextRequest, kw_only=True):
 
 
 class EscalateTextRequest(TextRequest, kw_only=True):
-    """Let the user decide what becomes of the task."""
+    """Let the user decide how to continue with the task."""
 
     task: TaskName
     reason: str = ""
@@ -80,13 +80,13 @@ class StatusTextRequest(TextRequest, kw_only=True):
 
 
 class LockoutsTextRequest(TextRequest, kw_only=True):
-    """Who is locked out, of one task or of any."""
+    """Ask who is locked out of one task or any."""
 
     task: TaskName | None = None
 
 
 class InboxTextRequest(TextRequest, kw_only=True):
-    """The questions that await the user."""
+    """The questions that wait for the user."""
 
 
 class AnswerTextRequest(TextRequest, kw_only=True):
@@ -98,33 +98,33 @@ class AnswerTextRequest(TextRequest, kw_only=True):
 
 
 USER_ONLY_REQUESTS = (UnlockTextRequest, AnswerTextRequest)
-"""Requests that only the user is granted; nobody else is shown their commands."""
+"""Requests permitted only to the user; their commands are not shown to others."""
 
 
 _DEFAULT_REASON = "the user said so"
-"""The reason in a command that needs one, where none was given."""
+"""The reason for a command that needs one if none was given."""
 
 
 class UnclearRequest(Record, kw_only=True):
-    """A question back: what is not clear, and the requests it may have been."""
+    """A question back: what is unclear, and the possible requests."""
 
     message: str
     command: str = ""
-    """The command for what plain English does not do."""
+    """The command for what plain English cannot do."""
     requests: tuple[TextRequest, ...] = ()
 
     @property
     def choices(self) -> tuple[str, ...]:
-        """The exact command lines that would do it."""
+        """The exact command lines."""
         return tuple(dict.fromkeys(map(render_command_line, self.requests)))
 
 
 class UnknownRequest(Record, kw_only=True):
-    """Nothing that can be obeyed, and why."""
+    """A sentence that cannot be obeyed, and why."""
 
     message: str
     command: str = ""
-    """The command for what plain English does not do."""
+    """The command for what plain English cannot do."""
 
 
 TextResult = TextRequest | UnclearRequest | UnknownRequest
@@ -186,7 +186,7 @@ def _guidance(text: str) -> str:
 
 
 OBEY, ASK_BACK = False, True
-"""A sentence by itself is enough to obey, or it may also mean something else."""
+"""Whether a sentence suffices to obey, or may also mean something else."""
 
 SHORT = {
     "DO": "work_on|touch|claim|revise|fix|continue|resume|submit|take|edit|finish",
@@ -211,8 +211,7 @@ TABLE: tuple[tuple[type[TextRequest], bool, str], ...] = (
         LIFT {agent} 's lockout|lock for|on|from|of|in {task}
         LIFT [the] lockout|lock of|for|on|from {agent} for|on|from|of|in {task}
         LIFT [the] lockout|lock on|for|from|of {task} for|of {agent}
-    """),
-    (UnlockTextRequest, ASK_BACK, """
+    """), (UnlockTextRequest, ASK_BACK,"""
         unlock {agent}
         unlock {agent} [for] everything|everywhere|all_tasks|all_of_it|it|this|that
         unlock {task}
@@ -224,8 +223,7 @@ TABLE: tuple[tuple[type[TextRequest], bool, str], ...] = (
         give {agent} another|a_second|one_more chance|try|go on|with|at {task}
         {agent} may|can|should DO {task} again
         {agent} should|must|can|may be unlocked for|on|from {task}
-    """),
-    (ReviewTextRequest, OBEY, """
+    """), (ReviewTextRequest, OBEY,"""
         {reviewer} [,|:] [please|kindly] [can|could|would|will you [please]] LOOK WORK [again]
         {reviewer} [,|:] would you mind reviewing WORK
         review|re-review WORK [please] [,] {reviewer}
@@ -240,8 +238,7 @@ TABLE: tuple[tuple[type[TextRequest], bool, str], ...] = (
         assign {reviewer} as [the|a] reviewer of|for|on|to WORK
         WANT {reviewer} to LOOK WORK
         WANT a review of|for|on WORK from|by {reviewer}
-    """),
-    (ReviewTextRequest, ASK_BACK, """
+    """), (ReviewTextRequest, ASK_BACK,"""
         review WORK
         request|get|ask_for [a] review of|for|on WORK
         have|get WORK reviewed
@@ -249,8 +246,7 @@ TABLE: tuple[tuple[type[TextRequest], bool, str], ...] = (
         WORK needs|is_ready_for [a] review by|from {reviewer}
         {reviewer} ,|: WORK needs|is_ready_for [a] review
         {reviewer} ,|: check WORK
-    """),
-    (WhyTextRequest, OBEY, """
+    """), (WhyTextRequest, OBEY,"""
         why|for_what_reason is|was|has {agent} [been|still] LOCKED OF_TASK
         why's {agent} [been|still] LOCKED OF_TASK
         why did {agent} get LOCKED OF_TASK
@@ -279,8 +275,7 @@ TABLE: tuple[tuple[type[TextRequest], bool, str], ...] = (
         who locked_out {agent} OF_TASK
         is|was {agent} [still] LOCKED|unlocked OF_TASK
         what_is|what's {agent} locked_out of|from|for
-    """),
-    (ReassignTextRequest, OBEY, """
+    """), (ReassignTextRequest, OBEY,"""
         GIVE {task} [over|on|away] from {source} [over|on] to {target}
         GIVE {task} [over|on] to {target} from|instead_of {source}
         GIVE {source} 's {task} [over|on] to {target}
@@ -294,14 +289,12 @@ TABLE: tuple[tuple[type[TextRequest], bool, str], ...] = (
         put|assign {target} on|to {task} [instead_of {source}]
         replace {source} by|with {target} on|for {task}
         swap {source} for {target} on {task}
-    """),
-    (ReassignTextRequest, ASK_BACK, """
+    """), (ReassignTextRequest, ASK_BACK,"""
         reassign|re-assign {task} [from {source}]
         {target} should|must|can|could|may TAKE {task} [over] [from {source}]
         {target} takes|takes_over|gets {task} [over] [from {source}]
         [{source} 's] {task} goes|should_go|must_go to {target}
-    """),
-    (EscalateTextRequest, OBEY, """
+    """), (EscalateTextRequest, OBEY,"""
         escalate {task} [to {human}]
         escalate to {human} [:|,] {task}
         raise {task} to|with {human}
@@ -311,8 +304,7 @@ TABLE: tuple[tuple[type[TextRequest], bool, str], ...] = (
         ask {human} about|what_to_do_about|what_to_do_with {task}
         WANT to decide|decide_on|decide_about {task} [myself]
         hand|give|pass {task} [over|up] to me|the_user [to_decide]
-    """),
-    (StatusTextRequest, OBEY, """
+    """), (StatusTextRequest, OBEY,"""
         [what_is|what's|tell_me|show_me|show|give_me] [the] [current] status|state of|on|for {task} [now]
         status|state {task}
         {task} status|state
@@ -330,16 +322,14 @@ TABLE: tuple[tuple[type[TextRequest], bool, str], ...] = (
         who_is|who's working_on|on|doing {task}
         who's_got|who_has_got|who_has|who_holds|who_owns|who_works_on {task}
         is|was {task} done|finished|merged|ready|approved|rejected|blocked|escalated|claimed|stuck [yet]
-    """),
-    (LockoutsTextRequest, OBEY, """
+    """), (LockoutsTextRequest, OBEY,"""
         who_is|who's|who_are|who_was [currently|still|all] LOCKED [now] OF_TASK
         which|what agents are [currently|still] LOCKED OF_TASK
         is|are anyone|anybody|someone|somebody|any_agents [currently|still] LOCKED OF_TASK
         [list|show|show_me|what_are|who_are|give_me] [all] [the|my|current] lockouts|locked_out_agents OF_TASK
         are_there any lockouts OF_TASK
         lockout list
-    """),
-    (InboxTextRequest, OBEY, """
+    """), (InboxTextRequest, OBEY,"""
         what_is|what's [there] waiting|open|pending [for|on|with me|us]
         what waits for me|us
         what_do|what_must|what_should|what i [have_to|need_to] decide|answer
@@ -353,8 +343,7 @@ TABLE: tuple[tuple[type[TextRequest], bool, str], ...] = (
         [show|show_me|open|check|list] [me] [my|the] inbox
         what_is|what's in my|the inbox
         [show|show_me|list|what_are] [me] [all] [my|the|any] [open] escalations|questions [for_me]
-    """),
-    (AnswerTextRequest, OBEY, """
+    """), (AnswerTextRequest, OBEY,"""
         answer {task} : {option}
         answer {task} : unlock : {agent}
         answer {task} : reassign : {target}
@@ -367,7 +356,7 @@ GUIDING = (
     "and give him|her|them [the|this|these|some|better|new|more|following] guidance|instructions|advice [:|—|,]",
     "and|, tell him|her|them [that|to] [:|,]",
 )
-"""What may separate a request from guidance for the agent."""
+"""Words that may separate a request from guidance for the agent."""
 
 POLITE = (
     "[hey|hi|hello|ok|okay|alright [,]] [remand|coordinator [,|:]] [please|pls|kindly [,]] "
@@ -401,12 +390,12 @@ TURNS = (
         reject retract override accept cancel reopen claim submit answer merge close
         """)
 )
-"""Words that, at the start of a reason, revoke the request or begin another."""
+"""Words that revoke the request or begin another one at the start of a reason."""
 LIMITS = word_set("if unless until provided assuming otherwise only too also likewise kidding joking jk")
-"""Words that limit or revoke a request wherever they stand in its reason."""
+"""Words that limit or revoke a request anywhere in its reason."""
 
 QUERY_REQUESTS = (WhyTextRequest, StatusTextRequest, LockoutsTextRequest, InboxTextRequest)
-"""Requests that only read, and so may be asked as questions."""
+"""Read-only requests, which may be phrased as questions."""
 
 _ROWS = (POLITE, THANKS, BECAUSE, *GUIDING, *SHORT.values(), *(rows for _, _, rows in TABLE))
 ORDINARY_WORDS = (
@@ -416,7 +405,7 @@ ORDINARY_WORDS = (
     | LIMITS
     | word_set("and or then also too both but i you we he she they it agent fix reopen wontfix")
 )
-"""Words that mean something here; any other may be the name of somebody unknown, which a sentence has as `~`."""
+"""Words with a meaning here; any other may be an unknown person's name, written `~` in patterns."""
 
 _SLOTS = {
     "{task}": r"(?:the |this |my |our )?(?P<task>#\d+) ",
@@ -428,7 +417,7 @@ _SLOTS = {
 
 
 class SentencePattern:
-    """One row of the table; it compiles when it is first compared with a sentence."""
+    """One row of the table, compiled on first use."""
 
     def __init__(self, request: type[TextRequest], row: str, *, is_loose: bool) -> None:
         self.request = request
@@ -437,17 +426,17 @@ class SentencePattern:
 
     @cached_property
     def whole(self) -> re.Pattern[str]:
-        """A whole sentence, with polite words around it. A name may be unknown."""
+        """Matches a whole sentence, with polite words around it and possibly unknown names."""
         return re.compile(f"{compile_row(POLITE)}{compile_row(self.row)}{compile_row(THANKS)}(?:[.?] )*")
 
     @cached_property
     def part(self) -> re.Pattern[str]:
-        """The same anywhere in a sentence, with known names alone."""
+        """Matches anywhere in a sentence, with known names only."""
         return re.compile(rf"(?<!\S){compile_row(self.row, names='@')}")
 
 
 def compile_row(row: str, *, names: str = "@~") -> str:
-    """A row as a regular expression over `Sentence.shape`; `names` are the signs of known and unknown names."""
+    """A row as a regular expression over `Sentence.shape`; `names` are the symbols for known and unknown names."""
     parts = []
     row = re.sub(r"[A-Z_]{2,}", lambda short: SHORT[short.group()], row)
     for element in re.findall(r"\[|\]|[^\s\[\]]+", row):

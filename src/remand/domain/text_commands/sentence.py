@@ -1,4 +1,4 @@
-"""Splits a sentence into words, names and references to tasks, by the names that are known."""
+"""Splits a sentence into words, known names and references to tasks."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _ROLES: dict[str, frozenset[Role]] = {
 
 
 class ReferenceKind(StrEnum):
-    """How a sentence refers to a task."""
+    """The form of a reference to a task."""
 
     NAME = "name"
     """By its id, or an alias with its repository."""
@@ -41,18 +41,18 @@ class ReferenceKind(StrEnum):
 
 
 class TaskReference(Record, kw_only=True):
-    """What a sentence calls a task."""
+    """A sentence's name for a task."""
 
     kind: ReferenceKind
     text: str
-    """The number without its sign, the id, the alias, or the title without its quotes."""
+    """The number without its sign, the id, the alias, or the title without quotes."""
 
 
 class TaskLookup(Protocol):
-    """Finds the tasks that a sentence is about."""
+    """Finds the tasks that a sentence names."""
 
     def find(self, reference: TaskReference) -> tuple[TaskName, ...]:
-        """Every task a reference may mean."""
+        """All tasks that a reference may mean."""
 
     def locking_out(self, agent: str) -> tuple[TaskName, ...]:
         """The tasks an agent is locked out of."""
@@ -62,7 +62,7 @@ class TaskLookup(Protocol):
 
 
 class Vocabulary:
-    """Who and what may be named, and who speaks."""
+    """The people and things that may be named, and the speaker."""
 
     def __init__(self, members: tuple[Member, ...], tasks: TaskLookup, speaker: str = USER) -> None:
         self.members = members
@@ -71,7 +71,7 @@ class Vocabulary:
 
     @cached_property
     def names(self) -> dict[str, tuple[str, ...]]:
-        """Every name in lower case, with the members it may mean. A role is a name where no member has it."""
+        """Every name in lower case with the members it may mean. A role is a name if no member has it."""
         found: dict[str, list[str]] = {}
         for member in self.members:
             logins = (account.rpartition(":")[2] for account in member.accounts)
@@ -88,7 +88,7 @@ class Vocabulary:
         return tuple(member.name for member in self.members if frozenset(roles) & frozenset(member.roles))
 
     def similar_names(self, word: str) -> tuple[str, ...]:
-        """The members whose name is one typing error away; never one in other letters that look alike."""
+        """Members whose name is one typing error away, but never one in confusable letters."""
         folded = fold_letters(word)
         close = (
             members
@@ -101,7 +101,7 @@ class Vocabulary:
 
 
 def fold_letters(text: str) -> str:
-    """Text in lower case, as long as before. A letter that only looks like another's other case stays itself."""
+    """Text in lower case with unchanged length. A letter that only resembles another's other case is kept."""
     if text.isascii():
         return text.lower()
     lowers = ((char, char.lower()) for char in text)
@@ -109,7 +109,7 @@ def fold_letters(text: str) -> str:
 
 
 def _is_one_error_away(word: str, name: str) -> bool:
-    """True when one letter is missing, added or wrong, or two neighbours changed places."""
+    """True if one letter is missing, added or wrong, or two neighbours are swapped."""
     if word == name or abs(len(word) - len(name)) > 1:
         return False
     short, long = sorted((word, name), key=len)
@@ -149,7 +149,7 @@ _AFTER_NOUN = ("number", "no", "nr", "called", "named", "titled")
 
 
 class SentenceToken(Record, kw_only=True):
-    """One piece of a sentence and how patterns see it: a word as it is, a name as `@`, a task as `#`."""
+    """A piece of a sentence and its form in patterns: a word as it is, a name as `@`, a task as `#`."""
 
     shape: str
     start: int
@@ -159,7 +159,7 @@ class SentenceToken(Record, kw_only=True):
 
 
 class Sentence:
-    """A text as tokens. A name or task carries its place, so that what a pattern found can be looked up."""
+    """A text as tokens. Names and tasks carry their position, so that matches can be looked up."""
 
     def __init__(self, text: str, tokens: list[SentenceToken]) -> None:
         self.text = text
@@ -167,7 +167,7 @@ class Sentence:
         self.words = tuple(token.shape for token in tokens)
 
     def shape(self, start: int = 0, end: int | None = None) -> str:
-        """Part of the sentence as patterns see it; each token ends with a space."""
+        """Part of the sentence in the form for patterns; each token ends with a space."""
         parts = []
         for place in range(len(self.words))[start:end]:
             word = self.words[place]
@@ -179,7 +179,7 @@ class Sentence:
         return "".join(parts)
 
     def with_capital_names(self) -> Sentence:
-        """The sentence with every ordinary word that begins with a capital as a name, except the first word."""
+        """The sentence with every capitalised ordinary word except the first as a name."""
         changed = [
             replace(token, shape=spelled)
             if token.shape in ORDINARY_WORDS and (spelled := self.text[token.start : token.end]).istitle()
@@ -194,7 +194,7 @@ class Sentence:
 
 
 def parse_sentence(text: str, vocabulary: Vocabulary, without: Collection[str] = ()) -> Sentence:
-    """Splits a text. Names in `without` are words like any other."""
+    """Splits a text. Names in `without` are treated as ordinary words."""
     names = sorted((name for name in vocabulary.names if name not in without), key=len, reverse=True)
     folded, at = fold_letters(text), 0
     tokens: list[SentenceToken] = []
@@ -214,7 +214,7 @@ def parse_sentence(text: str, vocabulary: Vocabulary, without: Collection[str] =
 
 
 def _stands_at(folded: str, name: str, at: int) -> bool:
-    """True when a name stands there whole: no letter follows, and no mark that would change its last one."""
+    """True if the whole name occurs there: no letter follows, and no mark that would change its last one."""
     end = at + len(name)
     return (
         folded.startswith(name, at)

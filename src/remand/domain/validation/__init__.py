@@ -1,1 +1,1 @@
-"""Judges task rejections by their substance: one small rule a flaw, and a score that can be explained."""
+"""Judges task rejections by their substance: one small rule per flaw, and an explainable score."""

@@ -1,4 +1,4 @@
-"""What the validator knows of the ledger and the repository, and what it finds: every issue it can raise."""
+"""The validator's facts from the ledger and the repository, and all issues it can raise."""
 
 from typing import Self
 
@@ -6,7 +6,7 @@ from remand.domain.record import NamedTuple, Record
 
 
 class Issue(Record, kw_only=True):
-    """One thing that keeps a rejection from being valid. As text it is its message."""
+    """One reason why a rejection is invalid. As text it is its message."""
 
     code: str
     field: str
@@ -17,7 +17,7 @@ class Issue(Record, kw_only=True):
 
 
 class IssueText(str):
-    """An issue as the validator reports it: its message, which knows its code and field."""
+    """An issue as reported: its message with its code and field."""
 
     __slots__ = ("code", "field", "message")
 
@@ -32,7 +32,7 @@ class IssueText(str):
 
 
 class Feature(Record, kw_only=True):
-    """Something measured in the text, and how much it weighed: above zero speaks for the rejection."""
+    """A measured property of the text and its weight: positive values support the rejection."""
 
     name: str
     field: str
@@ -46,7 +46,7 @@ class Feature(Record, kw_only=True):
 
 
 class Assessment(Record, kw_only=True):
-    """The judgement of one rejection: valid when there is no issue."""
+    """The assessment of one rejection: valid if there is no issue."""
 
     issues: tuple[Issue, ...] = ()
     features: tuple[Feature, ...] = ()
@@ -59,25 +59,25 @@ class Assessment(Record, kw_only=True):
 
 
 class NamedTask(Record, kw_only=True):
-    """A task that the text names, as the ledger knows it."""
+    """A task named in the text, as the ledger knows it."""
 
     name: str
-    """As it is written in the text: an id with or without prefix, or an alias such as `#42`."""
+    """As written: an id with or without prefix, or an alias such as `#42`."""
     task_id: str = ""
-    """Its id; empty when the ledger knows no such task."""
+    """Its id; empty if the ledger does not know it."""
     title: str = ""
     status: str = ""
     created_by: str = ""
     is_related: bool = True
-    """Its words and those of the rejected task have something in common."""
+    """Whether it shares words with the rejected task."""
     is_self: bool = False
     is_descendant: bool = False
-    """It was split from the rejected task, or waits for it."""
+    """Whether it was split from the rejected task, or depends on it."""
     is_open: bool = False
 
 
 class EvidenceGrade(Record, kw_only=True):
-    """How far one piece of evidence, or one attempt, was checked."""
+    """The result of checking one piece of evidence or one attempt."""
 
     index: int
     grade: str
@@ -85,16 +85,16 @@ class EvidenceGrade(Record, kw_only=True):
 
 
 class ValidationFacts(Record, kw_only=True):
-    """Facts measured before judging. A validator without a ledger has none, and believes that named ids exist."""
+    """Facts gathered before judging. A validator without a ledger has none and assumes that named ids exist."""
 
     named: tuple[NamedTask, ...] = ()
     graded: tuple[EvidenceGrade, ...] = ()
     attempts: tuple[EvidenceGrade, ...] = ()
-    """How the attempts fare against the journal of what the agent ran: shown to the director, and no more."""
+    """The attempts compared with the journal of the agent's runs; only shown to the director."""
     merged: tuple[str, ...] = ()
-    """The commits named that are part of the base branch."""
+    """Named commits that are on the base branch."""
     has_repository: bool = False
-    """True when commits and files could be looked up."""
+    """Whether commits and files could be looked up."""
 
     def find_task(self, text: str) -> NamedTask | None:
         """What is known of a name."""
@@ -106,7 +106,7 @@ class IssueEntry(NamedTuple):
     meaning: str
     message: str
     is_formal: bool = False
-    """A part is missing or misquoted that the agent can supply; all other issues are about what the record says."""
+    """Whether a part is missing or misquoted that the agent can supply; other issues concern the content."""
 
 
 ENTRIES = {
@@ -286,11 +286,11 @@ ENTRIES = {
 
 
 MEANINGS = {code: entry.meaning for code, entry in ENTRIES.items()}
-"""What each code means, in one sentence."""
+"""The meaning of each code in one sentence."""
 
 
 FORMAL = frozenset(code for code, entry in ENTRIES.items() if entry.is_formal)
-"""The codes of formal slips: the answer to a record that has nothing worse asks for the missing part."""
+"""The codes of formal slips: a record without worse issues is answered with a request for the missing part."""
 
 
 def field_of(code: str) -> str:
@@ -306,4 +306,4 @@ def issue(code: str, **details: str) -> Issue:
 
 
 REMEDIES = {code: entry.message for code, entry in ENTRIES.items()}
-"""What would satisfy each issue; braces stand for what the record brings."""
+"""What would resolve each issue; braces are filled from the record."""

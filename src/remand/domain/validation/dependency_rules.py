@@ -20,19 +20,19 @@ _STATUS = re.compile(
 
 
 def check_unnamed_dependency(reading: ParsedRejection) -> Issue | None:
-    """No task or decision named, by id or in words."""
+    """No task or decision is named, by id or in words."""
     return None if reading.dependencies or reading.names_dependency else issue("dependency_unnamed")
 
 
 def check_self_dependency(reading: ParsedRejection) -> Issue | None:
-    """The task waits for itself."""
+    """The task depends on itself."""
     return (
         issue("dependency_is_itself", name=bare_name(reading.task_id)) if reading.is_self_dependent else None
     )
 
 
 def check_finished_dependency(reading: ParsedRejection) -> Issue | None:
-    """The record itself says that what it waits for is done."""
+    """The record itself says that the dependency is done."""
     names = {bare_name(name) for name in reading.dependencies}
     for text in (*reading.attempts, *(item.data for item in reading.evidence)):
         if text.count("done") and not text.count("not") and not text.count("open"):
@@ -43,14 +43,14 @@ def check_finished_dependency(reading: ParsedRejection) -> Issue | None:
 
 
 def check_unexplained_dependency(reading: ParsedRejection) -> Issue | None:
-    """A detail that could stand beside any dependency."""
+    """A detail that would fit any dependency."""
     detail = reading.detail
     said = new_thing_count(detail, reading.title, _dependency_text(reading)) + len(detail.acronyms)
     return issue("hard_requirement_missing") if detail.raw and said < EXPLAINING_WORDS else None
 
 
 def check_trivial_dependency(reading: ParsedRejection) -> Issue | None:
-    """The record itself says that the dependency is easily done, or could be done by the agent."""
+    """The record itself says that the dependency is easy, or could be done by the agent."""
     texts = (*reading.claim, *reading.attempts, *reading.evidence_and_sources)
     is_trivial = any(says_easy(text.raw) for text in texts) or says_easy(
         reading.alternative.raw, is_plan=True
@@ -59,7 +59,7 @@ def check_trivial_dependency(reading: ParsedRejection) -> Issue | None:
 
 
 def _dependency_text(reading: ParsedRejection) -> Text:
-    """The ids waited for, which explain nothing, with where they stand."""
+    """The ids of dependencies, which explain nothing, with their places."""
     return tokenise_text(" ".join((*reading.dependencies, *map(bare_name, reading.dependencies))))
 
 
@@ -78,7 +78,7 @@ MAX_PATHS = 500
 
 
 def check_unnamed_successor(reading: ParsedRejection) -> Issue | None:
-    """Neither commit nor task nor place in a file is named."""
+    """No commit, task or place in a file is named."""
     return None if _named_ids(reading) or has_file_place(reading) else issue("obsolete_unnamed")
 
 
@@ -95,7 +95,7 @@ def superseding_names(reading: ParsedRejection) -> tuple[str, ...]:
 
 
 def has_file_place(reading: ParsedRejection) -> bool:
-    """True when a file is named that shows it."""
+    """True if a file is named that shows it."""
     paths = islice(_PATH.finditer(_named_text(reading)), MAX_PATHS)
     return any(_PLACE.fullmatch(path[0].rstrip(".")) for path in paths)
 
@@ -119,7 +119,7 @@ CONFIRMATION = 1.5
 
 
 def check_against_ledger(reading: ParsedRejection, facts: ValidationFacts) -> Iterator[Issue]:
-    """What the ledger holds against the names, and the checks against the evidence."""
+    """Issues from the ledger about the names, and from the checks of evidence."""
     if reading.reason is RejectionReason.MISSING_DEPENDENCY:
         yield from _check_dependencies(reading, facts)
     if reading.reason is RejectionReason.OBSOLETE:
@@ -131,7 +131,7 @@ def check_against_ledger(reading: ParsedRejection, facts: ValidationFacts) -> It
 
 
 def confirmed_features(reading: ParsedRejection, facts: ValidationFacts) -> Iterator[Feature]:
-    """What the ledger and the repository confirm: it counts for a rejection, however it is written."""
+    """What the ledger and the repository confirm: it supports a rejection, however it is written."""
     if reading.reason is RejectionReason.MISSING_DEPENDENCY:
         known = (facts.find_task(name) or facts.find_task(bare_name(name)) for name in reading.dependencies)
         if any(
@@ -162,7 +162,7 @@ def _check_dependencies(reading: ParsedRejection, facts: ValidationFacts) -> Ite
 
 
 def _check_superseding(reading: ParsedRejection, facts: ValidationFacts) -> Iterator[Issue]:
-    """Something named must be found: another task that is not given up, a commit on the base branch, or a file."""
+    """Something named must exist: another task that was not given up, a commit on the base branch, or a file."""
     names = superseding_names(reading)
     known = [facts.find_task(name) or facts.find_task(bare_name(name)) for name in names]
     tasks = [item for item in known if item and item.task_id]
@@ -201,5 +201,5 @@ def _check_dependency(name: str, known: NamedTask | None, agent: str) -> Issue |
 
 
 def _is_decision(name: str) -> bool:
-    """The ledger keeps tasks; a decision it does not know may have been taken elsewhere."""
+    """The ledger stores tasks; a decision that it does not know may have been made elsewhere."""
     return bare_name(name).startswith("D-")

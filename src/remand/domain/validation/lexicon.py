@@ -277,12 +277,12 @@ konflikt sprzeczne sprzeczny sprzeczność wyklucza wykluczają niezgodne oba ob
 """,
 }
 CLASSES: dict[str, tuple[str, ...]] = {}
-"""The lists each word stands in."""
+"""The lists that contain each word."""
 for _name, _words in WORD_LISTS.items():
     for _word in dict.fromkeys(_words.split()):
         CLASSES[_word] = (*CLASSES.get(_word, ()), _name)
 GENERIC_STEMS = frozenset(word[:6] for word in WORD_LISTS["generic"].split())
-"""The beginnings of the words that say nothing of this task in particular."""
+"""The stems of words that are not specific to a task."""
 
 
 PLACEHOLDERS = phrase_set("""
@@ -302,18 +302,18 @@ non applicabile, jak wyżej, patrz wyżej, do zrobienia, brak, nie dotyczy, do u
 смотри выше, нет, не применимо, сделать, позже, н/д, как выше, 无, 没有, 见上, 见上文, 同上, 如上, 待定, 待补充, 暂无, 略, 不适用
 待办, なし, 無し, 上記参照, 上記の通り, 上記のとおり, 未定, 未記入, 後で, 後ほど, 該当なし, 特になし
 """)
-"""What is written where nothing is said."""
+"""Texts written where nothing is said."""
 _REASONS = frozenset(
     spelling
     for name in RejectionReason.__members__
     for spelling in (name.lower(), name.lower().replace("_", " "))
 )
-"""The reason's own name, which the record says already."""
+"""The reason's own name, which the record contains already."""
 _EDGES = " \t\r\n.,;:!?…-–—_*/\\()[]{}<>'\"`。、，；：！？「」（）#"
 
 
 def is_placeholder(text: str) -> bool:
-    """True for a text that says nothing: empty, only marks, or one of the words that fill a field."""
+    """True for a text without content: empty, only punctuation, or a filler word."""
     bare = text.strip(_EDGES).casefold()
     words = " ".join(bare.split())
     return not any(char.isalnum() for char in bare) or words in PLACEHOLDERS or words in _REASONS
@@ -377,7 +377,7 @@ _DELEGATES = re.compile(
     re.IGNORECASE,
 )
 IDLE = {"waits": _WAITS, "drops": _DROPS, "delegates": _DELEGATES}
-"""Ways to suggest nothing: to wait, to drop the task, to have it done by whomever."""
+"""Ways to propose nothing: waiting, dropping the task, or leaving it to anybody else."""
 
 _REASON_GIVEN = re.compile(
     r"^\W*(?:because|since|given that|nobody can|no one can|weil|da|denn|niemand kann|parce que|puisque|car|personne ne peut|porque|ya que|puesto que|nadie puede|ninguém pode|perché|poiché|nessuno può|ponieważ|bo|nikt nie|потому что|так как|поскольку|никто не)\b|^\W*(?:因为|由于|なぜなら)|(?:ため|から)\W*$",
@@ -469,25 +469,25 @@ _FUNCTION_WORDS = tuple(
         "и не на что для это по из от нет без как только но",
     )
 )
-"""Words that each of the languages has in nearly every sentence, and others seldom."""
+"""Words that occur in nearly every sentence of each language, and rarely in others."""
 _WRITTEN_WITHOUT_SPACES = re.compile("[\u3040-\u30ff\u3400-\u9fff]")
 READABLE = 2
 
 
 def clauses(text: str) -> tuple[str, ...]:
-    """The parts of a text that each say one thing."""
+    """The clauses of a text."""
     return tuple(part for part in _CLAUSE_END.split(text) if part and part.strip())
 
 
 def gives_reason(clause: str) -> bool:
-    """True for a clause that says why, and not what to do."""
+    """True for a clause that gives a reason rather than an action."""
     return _REASON_GIVEN.search(clause) is not None
 
 
 def says_easy(text: str, *, is_plan: bool = False) -> bool:
-    """True when a sentence calls its matter easy or one's own to do, and neither denies it nor speaks of what comes after.
+    """True if a sentence calls its subject easy or one's own to do, without negation or reference to a later step.
 
-    In a plan the word for what comes after may also follow.
+    In a plan the word for a later step may also follow.
     """
     for sentence in _SENTENCE_END.split(text):
         for found in _EASY.finditer(sentence):
@@ -500,7 +500,7 @@ def says_easy(text: str, *, is_plan: bool = False) -> bool:
 
 
 def is_own_view(source: str) -> bool:
-    """True for a source that names nothing but a view of one's own."""
+    """True for a source that names only a personal opinion."""
     words = split_words(source.casefold())
     if _VIEW_WITHOUT_SPACES.fullmatch("".join(words)):
         return True
@@ -508,7 +508,7 @@ def is_own_view(source: str) -> bool:
 
 
 def is_readable(words: tuple[str, ...]) -> bool:
-    """True when the words are in a language whose words the rules know."""
+    """True if the words are in a language that the rules know."""
     found = frozenset(words)
     if any(len(found & known) >= READABLE for known in _FUNCTION_WORDS):
         return True
@@ -535,7 +535,7 @@ def is_interpretation(text: str) -> bool:
 
 
 def is_indirect_question(text: str) -> bool:
-    """True when a text asks without a question mark: what someone has to say, or a question word that begins a clause."""
+    """True if a text asks without a question mark: what somebody must say, or a question word at the start of a clause."""
     return _INDIRECT.search(text) is not None
 
 
@@ -558,7 +558,7 @@ _IMPOSSIBLE = re.compile(
 
 
 def says_possible(text: str) -> bool:
-    """True when a text admits that what is called infeasible could be done."""
+    """True if a text admits that the supposedly infeasible could be done."""
     return any(
         not _NEGATED.search(text[max(0, found.start() - 15) : found.end()])
         for found in _POSSIBLE.finditer(text)
@@ -566,5 +566,5 @@ def says_possible(text: str) -> bool:
 
 
 def says_impossible(text: str) -> bool:
-    """True when a text says that something cannot be."""
+    """True if a text says that something is impossible."""
     return _IMPOSSIBLE.search(text) is not None

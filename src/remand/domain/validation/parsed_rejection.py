@@ -1,4 +1,4 @@
-"""A rejection and its task as the rules see them: parsed once, whatever the fields hold, with the names, hours and counts in their text."""
+"""A rejection and its task in parsed form, whatever the fields contain, with names, durations and counts."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def plain_text(value: Any) -> str:
 
 
 def _text_pieces(value: Any, depth: int) -> Iterator[str]:
-    """The texts inside a value. Every container gives a piece, empty or not, so that reading comes to an end."""
+    """The texts inside a value. Every container yields a piece, even if empty, so that parsing terminates."""
     if isinstance(value, Mapping) and depth:
         yield ""
         for key, item in islice(value.items(), ITEM_LIMIT):
@@ -66,12 +66,12 @@ def _leaf_text(value: Any) -> str:
 
 
 def short_text(value: Any) -> str:
-    """The text of one of many, read less far."""
+    """The text of a list item, with a shorter limit."""
     return plain_text(value)[:ITEM_TEXT_LIMIT].strip()
 
 
 def text_items(value: Any) -> tuple[str, ...]:
-    """The texts of a list that are not blank; a lone text counts as a list of one."""
+    """The nonblank texts of a list; a single text counts as a list of one."""
     if isinstance(value, str):
         value = [value]
     if not isinstance(value, list | tuple):
@@ -80,7 +80,7 @@ def text_items(value: Any) -> tuple[str, ...]:
 
 
 def mapping_items(value: Any) -> tuple[Mapping[Any, Any], ...]:
-    """The mappings of a list that hold something; a lone mapping counts as a list of one."""
+    """The nonempty mappings of a list; a single mapping counts as a list of one."""
     if isinstance(value, Mapping):
         value = [value]
     if not isinstance(value, list | tuple):
@@ -89,7 +89,7 @@ def mapping_items(value: Any) -> tuple[Mapping[Any, Any], ...]:
 
 
 def parse_number(value: Any) -> float | None:
-    """A finite number, also when it is written as text; None for anything else."""
+    """A finite number, possibly given as text; otherwise None."""
     if isinstance(value, bool):
         return None
     if isinstance(value, str):
@@ -107,7 +107,7 @@ def _parse_number_text(text: str) -> float | None:
 
 
 def _number_text(value: float) -> str:
-    """Empty for what is not finite, which no comparison holds for, and for what is too long to be read."""
+    """Empty for a number that is not finite, or too long to be read."""
     if not abs(value) <= _LARGEST:
         return ""
     return str(int(value)) if value == int(value) else str(value)
@@ -125,12 +125,12 @@ _TRACKER_KEY = re.compile(
     r"(?<![\w./#-])(?!(?:UTF|SHA|ISO|RFC|HTTP|CVE|TLS|AES|RSA|USB|GPT)-)(?:[A-Z]-[0-9]{2}|[A-Z][A-Z0-9]{1,9}-[0-9])[0-9]{0,6}[a-z]?(?![\w-])",
     re.ASCII,
 )
-"""As other trackers write them: `NET-2207`."""
+"""Ids of other trackers: `NET-2207`."""
 _DEPENDENCY_ID = re.compile(r"(?:task:|decision:)?[TD]-|[^#]*#[0-9]")
 
 
 def names_in(text: str) -> tuple[str, ...]:
-    """The ids a text names, in order, each once."""
+    """The distinct ids in a text, in order."""
     return tuple(dict.fromkeys(_ID.findall(text)))
 
 
@@ -140,12 +140,12 @@ def tracker_keys_in(text: str) -> tuple[str, ...]:
 
 
 def mentioned_names(rejection: TaskRejection) -> tuple[str, ...]:
-    """The ids that any field of the record names."""
+    """The ids named in any field of the record."""
     return names_in("\n".join(plain_text(value) for value in _field_values(rejection)))
 
 
 def dependency_names(rejection: TaskRejection) -> tuple[str, ...]:
-    """The tasks and decisions the record says it waits for; failing those, the keys of another tracker."""
+    """The tasks and decisions that the record depends on; if none, the keys of another tracker."""
     factor = _dependency_names_in(plain_text(rejection.blocking_factor))
     return factor or _dependency_names_in(
         f"{plain_text(rejection.reason_summary)}\n{plain_text(rejection.reason_detail)}"
@@ -183,7 +183,7 @@ def _field_values(rejection: TaskRejection) -> tuple[Any, ...]:
 DAY = 8.0
 ENDING_LENGTH = 40
 TAIL_LENGTH = 3
-"""How many characters, such as a full stop or a bracket, may follow a closing estimate."""
+"""How many characters, such as a full stop or bracket, may follow a final estimate."""
 _UNITS = {
     1 / 60: "min mins minute minutes minuten minuto minutos minuti minut minuty 分钟 分 мин",
     1.0: (
@@ -217,7 +217,7 @@ _UNIT_OF_KEY = re.compile(
 
 
 def hours_in(text: str) -> tuple[float, ...]:
-    """Every duration a text states, in hours; of a range its middle."""
+    """All durations in a text, in hours; for a range, its middle."""
     found = []
     for low, high, unit in _DURATION.findall(text):
         value = _parse_decimal(low) if not high else (_parse_decimal(low) + _parse_decimal(high)) / 2
@@ -227,7 +227,7 @@ def hours_in(text: str) -> tuple[float, ...]:
 
 
 def range_hours_in(text: str) -> tuple[float, ...]:
-    """Every duration a text states, in hours, with both ends of each range."""
+    """All durations in a text, in hours, with both ends of each range."""
     found = []
     for low, high, unit in _DURATION.findall(text):
         found += [_parse_decimal(end) * HOURS[unit.lower()] for end in (low, high) if end]
@@ -235,7 +235,7 @@ def range_hours_in(text: str) -> tuple[float, ...]:
 
 
 def final_hours(text: str) -> float | None:
-    """The duration a text ends on, as estimates do; None when it ends on something else."""
+    """The duration at the end of a text, as in estimates; None if there is none."""
     ending = text[-ENDING_LENGTH:]
     found = [match for pattern in (_DURATION, _SPELT) for match in pattern.finditer(ending)]
     last = max(found, key=lambda match: match.end(), default=None)
@@ -245,7 +245,7 @@ def final_hours(text: str) -> float | None:
 
 
 def hours_of(data: Any) -> tuple[tuple[str, float], ...]:
-    """The durations in a piece of evidence by key, in hours, where the key names a unit."""
+    """The durations in a piece of evidence by key, in hours, if the key names a unit."""
     if not isinstance(data, Mapping):
         return ()
     found = []
@@ -301,7 +301,7 @@ _CHINESE = re.compile(r"(?:(20\d\d)年)?(\d{1,2})月(\d{1,2})日?")
 
 
 def days_before(text: str, today: date) -> tuple[int, ...]:
-    """How many days before today each date of a text lies; dates without a year are the nearest such."""
+    """How many days before today each date in a text is; dates without a year are the nearest."""
     found = (_days_before(today, *parts) for parts in _dates(text))
     return tuple(days for days in found if days is not None)
 
@@ -343,11 +343,11 @@ class ParsedSubTask(Record, kw_only=True):
 
 
 NEW_THINGS, SHOWN_THINGS = 2, 1
-"""How many things a dependency without an id is told by that the task's title does not tell, and how many are shown."""
+"""How many things a dependency without id must name beyond the task's title, and how many must be shown."""
 
 
 class ParsedRejection(Record, kw_only=True):
-    """All that is judged."""
+    """Everything that is judged."""
 
     reason: RejectionReason | None = None
     task_id: str = ""
@@ -360,24 +360,24 @@ class ParsedRejection(Record, kw_only=True):
     alternative: Text = EMPTY_TEXT
     sub_tasks: tuple[ParsedSubTask, ...] = ()
     sub_task_count: int = 0
-    """All of them, also those too far down the list to be read."""
+    """The total number, including those too far down the list to be parsed."""
     original_scope: Text = EMPTY_TEXT
     growth: float | None = None
     has_growth: bool = False
     dependencies: tuple[str, ...] = ()
-    """The ids it waits for, as they are written."""
+    """The ids it depends on, as written."""
     title: Text = EMPTY_TEXT
     scope: Text = EMPTY_TEXT
     rejected_on: date | None = None
 
     @property
     def claim(self) -> tuple[Text, Text, Text]:
-        """What is said to be so: summary, detail and blocking factor."""
+        """The claim: summary, detail and blocking factor."""
         return (self.summary, self.detail, self.factor)
 
     @property
     def evidence_and_sources(self) -> tuple[Text, ...]:
-        """What the evidence holds, and where it is from."""
+        """The content of the evidence and its sources."""
         return tuple(text for item in self.evidence for text in (item.data, item.source))
 
     @property
@@ -387,13 +387,13 @@ class ParsedRejection(Record, kw_only=True):
 
     @property
     def is_readable(self) -> bool:
-        """True when it is written in a language whose words the rules know, so that a missing word means something."""
+        """True if it is written in a language that the rules know, so that a missing word is significant."""
         texts = (*self.claim, *self.attempts, self.alternative)
         return is_readable(tuple(word for text in texts for word in text.words))
 
     @property
     def names_dependency(self) -> bool:
-        """True when the blocking factor says in words what is missing, and attempts or evidence speak of it too."""
+        """True if the blocking factor says in words what is missing, and attempts or evidence mention it too."""
         own = new_thing_count(self.factor, self.title)
         return (
             own >= NEW_THINGS
@@ -402,13 +402,13 @@ class ParsedRejection(Record, kw_only=True):
 
     @property
     def is_self_dependent(self) -> bool:
-        """True when it waits for itself and for nothing else."""
+        """True if it depends on itself and nothing else."""
         names = {bare_name(name) for name in self.dependencies}
         return bool(names) and names == {bare_name(self.task_id)}
 
 
 def parse_rejection(rejection: TaskRejection, context: Any) -> ParsedRejection:
-    """Takes a rejection and the context of its task apart."""
+    """Parses a rejection and the context of its task."""
     task = context if isinstance(context, Mapping) else {}
     described = (
         plain_text(task.get(name)) for name in ("scope", "description", "acceptance", "requirements")
@@ -440,7 +440,7 @@ def parse_rejection(rejection: TaskRejection, context: Any) -> ParsedRejection:
 
 
 def _parse_field(value: Any) -> Text:
-    """A field of the record, taken apart; what only fills it is nothing."""
+    """A parsed field of the record; filler text counts as nothing."""
     text = plain_text(value)
     return EMPTY_TEXT if is_placeholder(text) else tokenise_text(text)
 
