@@ -1,4 +1,4 @@
-"""Builds what follows every call: files, repeated questions, notices and reminders."""
+"""Builds the steps after every call: files, repeated questions, notices and reminders."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["notice_channels", "scheduler_files"]
 
 
 def after_call(place: LedgerLocation, opened: OpenLedger | None) -> AfterCall:
-    """What is due after a call; the ledger is given if the call has opened it."""
+    """The steps after a call; the ledger is given if the call has opened it."""
     return AfterCall(
         files=record_file_updater(opened) if opened else None,
         ledger=opened.ledger if opened else None,
@@ -32,12 +32,12 @@ def after_call(place: LedgerLocation, opened: OpenLedger | None) -> AfterCall:
 
 
 def unseen_counts(place: LedgerLocation, opened: OpenLedger | None) -> UnseenCounts:
-    """What the user has not seen in the repository of a place."""
+    """The numbers of items in the repository that the user has not seen."""
     return read_unseen(place.database, opened.view if opened else None, SystemClock().now())
 
 
 def record_file_updater(opened: OpenLedger) -> RecordFileUpdater:
-    """What brings the files beside the ledger in step with it."""
+    """Updates the files beside the ledger."""
 
     def record_files() -> RecordFiles:
         return RecordFiles(opened.place.root, record_folders(opened.settings.settings().records))
@@ -46,7 +46,7 @@ def record_file_updater(opened: OpenLedger) -> RecordFileUpdater:
 
 
 def notice_delivery(opened: OpenLedger) -> notices.NoticeDelivery:
-    """What sends the user's notices about a ledger."""
+    """Sends the user's notices about a ledger."""
     return notices.NoticeDelivery(
         opened.ledger,
         lambda: opened.settings.rules().team,
@@ -57,7 +57,7 @@ def notice_delivery(opened: OpenLedger) -> notices.NoticeDelivery:
 
 
 def _start_delivery(place: LedgerLocation) -> None:
-    """Starts a process that sends notices, unless one runs already: no command waits for a channel."""
+    """Starts a process that sends notices, unless one is already running: no command waits for a channel."""
     call = [sys.executable, "-P", "-m", "remand.interfaces.cli.entry", "-C", place.root, "notify", "--paced"]
     environment = inherited_environment(*notice_channels.private_variables(inherited_environment()))
     background_runs.BackgroundRuns(folders_of(place).notices).start("notify", call, environment)

@@ -35,7 +35,7 @@ def make_consultants(opened: OpenLedger, *, is_users_own: bool) -> DirectorComma
 
 
 def make_coordinator(opened: OpenLedger, call: CommandLineCall, max_idle_seconds: float = 0.0) -> Coordinator:
-    """A coordinator that listens on the ledger's socket, for good or until nobody calls for so long."""
+    """A coordinator that listens on the ledger's socket, permanently or until it has been idle for this long."""
     require_socket_folder()
     opened.store.stay()
     root, rules = opened.place.root, opened.settings.rules
@@ -53,11 +53,11 @@ def make_coordinator(opened: OpenLedger, call: CommandLineCall, max_idle_seconds
 
 
 def make_identity_provider(settings: OpenIdSettings) -> IdentityProvider:
-    """The identity provider that the base names."""
+    """The provider that identifies people, if the base names one."""
     secret = inherited_environment().get("REMAND_OIDC_SECRET", "")
     return openid.OpenIdProvider(settings.issuer, settings.client_id, secret)
 
 
 def make_agent_sockets(place: LedgerLocation, handler: CallHandler) -> AgentSocketListener:
-    """Agent sockets in a folder of the ledger's own."""
+    """Agent sockets in the ledger's own folder."""
     return open_agent_sockets(require_socket_folder(), ledger_id(place), handler)

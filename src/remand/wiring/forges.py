@@ -1,4 +1,4 @@
-"""The forge of an open ledger: its client, the remote that work is pushed to, and what polls note for one another."""
+"""The forge of an open ledger: its client, the remote to which work is pushed, and the state shared between polls."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["SECRET", "WebhookListener", "forge_sync", "forge_waits"]
 
 
 def forge_sync(opened: OpenLedger, environment: Mapping[str, str]) -> ForgeSync:
-    """What polls the configured forge, and acts there."""
+    """Polls the configured forge, and acts on it."""
     memory = StoredAnswers(FileCache(os.path.join(opened.folders.forge, "answers")))
 
     return ForgeSync(
@@ -55,5 +55,5 @@ def forge_waits(opened: OpenLedger, task_ids: Iterable[str]) -> dict[str, str]:
 
 
 def poll_marks(opened: OpenLedger) -> StoredMarks:
-    """Kept apart from the answers, which are many and soon forgotten."""
+    """Stored separately from the answers, which are many and short-lived."""
     return StoredMarks(FileCache(os.path.join(opened.folders.forge, "marks")))

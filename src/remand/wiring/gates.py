@@ -1,4 +1,4 @@
-"""Builds the gates of an open ledger, what they run in, and what rejections are compared with."""
+"""Builds the gates of an open ledger, their sandbox, and the lookups for judging rejections."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def make_gates(opened: OpenLedger) -> Gates:
 
 
 def job_queue(opened: OpenLedger, dead: float = DEAD_SECONDS) -> JobQueue:
-    """The jobs of a ledger: in its database, or in this process. A worker is taken for dead after so many seconds."""
+    """The jobs of a ledger: in its database, or in this process. A worker counts as dead after this many seconds."""
     if not opened.store.url:
         return embedded_jobs.EmbeddedJobs()
     times = procrastinate_jobs.JobTimes.of(dead)
@@ -55,7 +55,7 @@ def job_queue(opened: OpenLedger, dead: float = DEAD_SECONDS) -> JobQueue:
 
 
 def evidence_lookup(opened: OpenLedger) -> rejection_facts.EvidenceLookup:
-    """What rejections are compared with. Of a ledger that has workers, these run commands and look at addresses."""
+    """The lookup for a rejection's evidence. If the ledger has workers, they run commands and request addresses."""
     is_own = not opened.store.url
     return rejection_facts.EvidenceLookup(
         opened.settings,
@@ -111,5 +111,5 @@ def _make_environment(opened: OpenLedger, gates: Gates) -> GateEnvironment:
 
 
 def make_probes(opened: OpenLedger, policy: GatePolicy) -> runner.EvidenceCommands:
-    """What runs the commands of evidence on this machine."""
+    """Runs the commands of evidence on this machine."""
     return runner.EvidenceCommands.in_environment(make_gates(opened).environment, policy)

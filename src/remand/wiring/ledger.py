@@ -53,10 +53,10 @@ def open_ledger(folder: str = ".") -> OpenLedger:
 
 
 def open_at(place: LedgerLocation, state: str = "", store_url: str | None = None) -> OpenLedger:
-    """Opens the ledger of a place. What it seldom needs is loaded and built when it does.
+    """Opens the ledger of a place. Rarely needed parts are loaded and built on demand.
 
-    `state` is the folder of the machine's key and marks, where it is not the usual one. `store_url` names a database of
-    a team; without one, `REMAND_STORE` does. Where there is neither, the ledger is the file in the repository.
+    `state` is the folder of the machine's key and marks, if it is not the usual one. `store_url` names a team's
+    database; without it, `REMAND_STORE` does. If there is neither, the ledger is the file in the repository.
     """
     state, environment = state or state_folder(), inherited_environment()
     url = environment.get("REMAND_STORE", "") if store_url is None else store_url
@@ -123,7 +123,7 @@ def _fetch_move(opened: OpenLedger, state: str, tx: Transaction) -> bytes:
 
 
 def open_database(url: str, session: str, keys: FileKeys) -> PostgresStore:
-    """Opens the ledger in a team's database; says what to install where that cannot be done."""
+    """Opens the ledger in a team's database; says what to install if that fails."""
     try:
         kind = postgres.PostgresStore
     except ModuleNotFoundError as error:
@@ -140,9 +140,9 @@ def machine_keys(state: str = "") -> FileKeys:
 
 @contextmanager
 def open_log_copy(repository: GitRepository, base: str, commit: str) -> Iterator[OpenLedger]:
-    """Opens, for a while, what the event files of a base and of a commit say by the rules and keys of that base alone.
+    """Opens, temporarily, the event files of a base and of a commit under the rules and keys of that base alone.
 
-    No key of this machine counts there, and nothing that the commit's branch has in the work tree is read.
+    No key of this machine counts there, and nothing from the commit's branch in the work tree is read.
     """
     place = repository.place
     branch = SettingsSource(repository, place.root, place.common_dir).base_at(base)
@@ -174,7 +174,7 @@ class Gateway(LedgerGateway[OpenLedger]):
         return event_publisher.GitPublisher(self.place)
 
     def archive_store(self, folder: str = "") -> event_publisher.GitArchive | event_publisher.FolderArchive:
-        """Where archived event files are: on a branch, or in a folder."""
+        """The place of archived event files: a branch, or a folder."""
         if folder:
             return event_publisher.FolderArchive(folder)
         return event_publisher.GitArchive(self.publisher, self.place.worktree)

@@ -1,4 +1,4 @@
-"""An open ledger with its surroundings, as everything that is built on one is given it."""
+"""An open ledger with its surroundings, for everything that is built on it."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ class OpenLedger(NamedTuple):
     store: SqliteStore | PostgresStore
 
     def close(self) -> None:
-        """Lets go of its files, or of its connections."""
+        """Closes its files, or its connections."""
         self.store.close()
         self.ledger.close()
 
     @property
     def view(self) -> LedgerView:
-        """What commands show straight from the tables."""
+        """Queries for commands, straight from the tables."""
         return self.store.view
 
     @property
@@ -48,11 +48,11 @@ class OpenLedger(NamedTuple):
 
     @property
     def process_environment(self) -> dict[str, str]:
-        """What a process that is started for this ledger is given: it opens this one, however this process was told of it."""
+        """The environment for a process that is to open this ledger, however this process was told about it."""
         own = {"REMAND_STORE": self.store.url} if self.store.url else {}
         return inherited_environment("REMAND_") | own
 
     @property
     def folders(self) -> LedgerFolders:
-        """Where things about it are kept outside of the repository."""
+        """The folders for this ledger outside the repository."""
         return LedgerFolders(self.store.value("id"))

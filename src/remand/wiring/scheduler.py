@@ -62,7 +62,7 @@ WORKERS = 8
 """How many worktrees are prepared and processes started at once, and how many done claims are measured at once."""
 HOST_MODULE = "remand.interfaces.cli.entry"
 MODULE = "remand.interfaces.cli.agent_socket.runner"
-"""Our own command line. It is started by its name: nothing here may know it otherwise."""
+"""Remand's command line, started by its name because this package may not import it."""
 
 
 class SchedulerSite(NamedTuple):
@@ -78,13 +78,13 @@ class SchedulerSite(NamedTuple):
     changes: Callable[[], int] = lambda: 0
     others: tuple[Chore, ...] = ()
     coordinator_environment: Mapping[str, str] | None = None
-    """What a coordinator is started with; None where there is to be none."""
+    """The environment for starting a coordinator; None if there is to be none."""
 
 
 def build_scheduler(
     opened: OpenLedger, make_sockets: MakeAgentSockets, report: Callable[[str], None]
 ) -> SchedulerHandle:
-    """The scheduler of a ledger of this machine. A coordinator is started with it where none runs."""
+    """The scheduler of a ledger on this machine. It starts a coordinator if none is running."""
     ledger, place = scheduler_ledger(opened), opened.place
     site = SchedulerSite(
         ledger,
@@ -127,7 +127,7 @@ def build_host_scheduler(
 
 
 def scheduler_ledger(opened: OpenLedger) -> LedgerClient:
-    """An open ledger as a scheduler asks it."""
+    """An open ledger as a scheduler uses it."""
     settings = opened.settings
     return LedgerClient(
         opened.ledger, settings.rules, lambda: settings.settings().forge.home, RandomIds().hex
@@ -139,7 +139,7 @@ def _review_runs(opened: OpenLedger, ledger: LedgerClient) -> ReviewRuns:
 
 
 def hosted_runs(opened: OpenLedger) -> HostedRuns:
-    """What a server does for the runs of hosts."""
+    """The server's part in the runs of hosts."""
     reviews = _review_runs(opened, scheduler_ledger(opened))
     return HostedRuns(reviews, opened.settings.run_seconds())
 
@@ -147,7 +147,7 @@ def hosted_runs(opened: OpenLedger) -> HostedRuns:
 def _assemble(
     site: SchedulerSite, make_sockets: MakeAgentSockets, report: Callable[[str], None]
 ) -> SchedulerHandle:
-    """The objects of a scheduler. There is one at a time."""
+    """Builds the objects of a scheduler. Only one runs at a time."""
     settings, place, folders = site.settings, site.place, site.folders
     run, closing = settings.settings().run, ExitStack()
     closing.callback(os.close, lock_scheduler(folders.own))
@@ -202,7 +202,7 @@ def _assemble(
 
 
 def make_worktrees(place: LedgerLocation, named: str = "") -> GitWorktrees:
-    """The task worktrees of a place's ledger, in the folder that the configuration names."""
+    """The task worktrees of a place's ledger, in the configured folder."""
     return GitWorktrees(
         place,
         folders_of(place).worktrees(place.root, named),
@@ -213,13 +213,13 @@ def make_worktrees(place: LedgerLocation, named: str = "") -> GitWorktrees:
 
 
 def submitted_changes(opened: OpenLedger, longest: int = commits.LONGEST) -> SubmittedChanges:
-    """What submissions change, each shown in so many characters at most."""
+    """The changes of submissions, each shortened to this many characters."""
     patches = commits.GitPatches(opened.place)
     return SubmittedChanges(opened.ledger, patches, lambda: opened.settings.rules().base, longest)
 
 
 def make_watch(opened: OpenLedger, recent: int = 0) -> LedgerWatch:
-    """Looks at an open ledger; it first tells so much of the past."""
+    """Watches an open ledger; it first reports this much of the past."""
     return LedgerWatch(
         opened.ledger,
         opened.store,
@@ -245,7 +245,7 @@ def _outside_chores(opened: OpenLedger) -> tuple[Chore, ...]:
 def make_handlers(
     opened: OpenLedger, queue: JobQueue, report: Callable[[str], None], labels: Sequence[str] = ()
 ) -> dict[str, JobHandler]:
-    """How the jobs of a ledger are done here."""
+    """The handlers of a ledger's jobs on this machine."""
     own, environment, settings = gates.make_gates(opened), inherited_environment(), opened.settings
     base = BaseFetcher(opened.place, settings.base_branch, environment)
     server, find_base = client.find_server(environment), lambda: settings.rules().base

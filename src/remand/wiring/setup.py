@@ -1,4 +1,4 @@
-"""What `remand init` and `remand doctor` need of this machine."""
+"""What `remand init` and `remand doctor` need from this machine."""
 
 from __future__ import annotations
 
@@ -17,5 +17,5 @@ __all__ += ["project", "self_test"]
 
 
 def host_worktrees(place: LedgerLocation) -> dict[str, GitTrackedFiles]:
-    """The main worktree and the current one, with what git knows of their files."""
+    """The main worktree and the current one, with git's view of their files."""
     return {root: GitTrackedFiles(place, root) for root in (place.root, place.worktree)}

@@ -1,4 +1,4 @@
-"""What fast paths need before anything heavy is loaded: the place, the session's task, the agent hosts, and a running coordinator."""
+"""What fast paths need before anything heavy is loaded: the place, the session's task, and a running coordinator."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ __all__ += [
 
 
 def folders_of(place: LedgerLocation) -> LedgerFolders:
-    """Where things about a place's ledger are kept."""
+    """The folders for a place's ledger."""
     return LedgerFolders(ledger_id(place))
 
 
 def find_socket(place: LedgerLocation) -> str:
-    """The socket of a place's coordinator; empty when there is none."""
+    """The socket of a place's coordinator; empty if there is none."""
     path = folders_of(place).socket
     return path if os.path.exists(path) else ""
 

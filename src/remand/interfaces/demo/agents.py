@@ -1,4 +1,7 @@
-"""The demo's scripted agents. The scheduler starts each as any agent, by its name; they know git and the command line alone."""
+"""The demo's scripted agents.
+
+The scheduler starts each by its name, like any agent; they use only git and the command line.
+"""
 
 from __future__ import annotations
 
@@ -14,9 +17,9 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 REMAND = (sys.executable, "-P", "-m", "remand.interfaces.cli.entry")
-"""Our own command line. In an agent's sandbox it calls through the agent's own socket."""
+"""Remand's command line. In an agent's sandbox it calls through the agent's own socket."""
 PRICE = 0.03
-"""What a turn costs, in dollars: made up, as these agents think nothing."""
+"""The cost of a turn in dollars: made up, because these agents use no model."""
 TOKENS = 1200
 _TASK = re.compile(r"^## Task (\S+): (.+)$", re.MULTILINE)
 _HANDOFF = re.compile(r"remand handoff reject (\S+)")
@@ -34,7 +37,7 @@ class DemoAgent:
         self._turns = 1
 
     def say(self, text: str) -> None:
-        """Says something for people to read."""
+        """Prints a line for people."""
         sys.stdout.write(f"{text}\n")
         sys.stdout.flush()
 
@@ -49,7 +52,7 @@ class DemoAgent:
                 self.say(f"| {line}")
 
     def write(self, files: Mapping[str, str]) -> None:
-        """Writes files of its worktree."""
+        """Writes files in its worktree."""
         for name, text in files.items():
             self._turns += 1
             os.makedirs(os.path.dirname(name) or ".", exist_ok=True)
@@ -84,7 +87,7 @@ class DemoAgent:
         return self.remand("handoff", "reject", self.handoff_id, "--from", "-", given=json.dumps(record))
 
     def end(self, words: str = "") -> None:
-        """Closes the session with its last words and its figures, as Claude Code does."""
+        """Ends the session with a final message and its figures, as Claude Code does."""
         result = {
             "type": "result",
             "subtype": "success",
@@ -97,7 +100,7 @@ class DemoAgent:
 
 
 def git(*arguments: str) -> str:
-    """Calls git, and fails loudly."""
+    """Calls git; raises if it fails."""
     done = subprocess.run(["git", *arguments], capture_output=True, text=True, check=True)
     return done.stdout.strip()
 
@@ -118,7 +121,7 @@ LAZY_REJECTION: dict[str, Any] = {
 
 
 def scope_creep_rejection(files: int, callers: int) -> dict[str, Any]:
-    """A rejection with figures that were counted in the repository, and probes by which anyone counts again."""
+    """A rejection with figures counted in the repository, and probes that repeat the count."""
     return {
         "reason_type": "SCOPE_CREEP",
         "reason_summary": "OAuth needs a provider interface that the auth module does not have",
@@ -177,7 +180,7 @@ def scope_creep_rejection(files: int, callers: int) -> dict[str, Any]:
 
 
 def blocker_rejection(error: str, port: int) -> dict[str, Any]:
-    """A rejection whose evidence is an error that was really seen."""
+    """A rejection whose evidence is an actual error."""
     return {
         "reason_type": "BLOCKER",
         "reason_summary": f"The payment sandbox on port {port} refuses connections",
@@ -231,7 +234,7 @@ WORK: dict[str, dict[str, str]] = {
 
 
 def _deliver(agent: DemoAgent) -> None:
-    """Does what the task asks for, and hands it in."""
+    """Does the task, and submits it."""
     files = next((files for title, files in WORK.items() if agent.title.startswith(title)), {})
     agent.write(files or {"NOTES.md": f"{agent.title}\n"})
     agent.commit(agent.title[:72])
@@ -257,7 +260,7 @@ def _sum_up_order(agent: DemoAgent) -> None:
 
 
 def fenster(agent: DemoAgent) -> None:
-    """Submits what looks right, and rejects what looks like work: with empty words, and the same words again."""
+    """Submits what looks right, and rejects what looks like work, twice with the same empty words."""
     match agent.title:
         case "Sign-in button":
             agent.write({BUTTON_FILE: '<div class="signin" onclick="signIn()">Sign in</div>\n'})
@@ -278,7 +281,7 @@ HALF_WAY = "A real button stands. Next: its name for screen readers."
 
 
 def hockney(agent: DemoAgent) -> None:
-    """Steady, and knows accessibility. Once, the scheduler is killed in the middle of its work."""
+    """Steady, and knows accessibility. The scheduler is killed once while it works."""
     if agent.title != "Sign-in button":
         _deliver(agent)
         return
@@ -294,7 +297,7 @@ def hockney(agent: DemoAgent) -> None:
 
 
 def keaton(agent: DemoAgent) -> None:
-    """Says no when it has to, with what it counted and tried on record."""
+    """Rejects a task if necessary, with what it counted and tried on record."""
     if agent.title.startswith("Add an OAuth button"):
         texts = [_read(name) for name in glob.glob("auth/*.py")]
         agent.reject(scope_creep_rejection(len(texts), sum(text.count("check_password(") for text in texts)))
@@ -326,7 +329,7 @@ REJECTED = "REJECTED: Quality gates failed"
 
 
 def kobayashi(agent: DemoAgent) -> None:
-    """Hasty: stops with a commit, which is a done claim, before it has looked, and fixes what it is shown."""
+    """Hasty: stops with a commit, which is a done claim, before checking it, and fixes what the gates report."""
     if agent.title == "Order API":
         _sum_up_order(agent)
     elif agent.title != "Discounts on prices":
@@ -387,7 +390,7 @@ REVIEW_RULES = (
 
 
 def lead(agent: DemoAgent) -> None:
-    """Reviews. Its last message is a rejection with findings, or an approval with what it checked."""
+    """Reviews. Its final message is a rejection with findings, or an approval with what it checked."""
     since, commit = _require_match(r"^From ([0-9a-f]{40,}) to ([0-9a-f]{40,})\.", agent.prompt)
     changed = git("diff", "--name-only", since, commit).splitlines()
     findings = [

@@ -1,4 +1,7 @@
-"""Where the demo runs: a repository and its processes, its events as they are written, and the lines printed of them."""
+"""The environment of the demo:
+
+a repository and its processes, its events as they are written, and the lines printed about them.
+"""
 
 from __future__ import annotations
 
@@ -36,21 +39,21 @@ from remand.ledger.order import order_key
 
 
 class DemoFailure(Exception):  # noqa: N818 - a rule is broken, and the story ends there
-    """Something went another way than the rules say."""
+    """Something happened against the rules."""
 
 
 class DemoLine(NamedTuple):
-    """Something that has happened."""
+    """One line of the story."""
 
     kind: str
-    """Whose no it is (`agent`, `gate`, `reviewer`), or `asked`, `done`, `cancelled`; empty for all else."""
+    """Who rejects (`agent`, `gate`, `reviewer`), or `asked`, `done`, `cancelled`; empty for everything else."""
     title: str
     who: str
     text: str
 
 
 class DemoPrinter(NamedTuple):
-    """How things are said: not at all when a program listens."""
+    """Prints lines; silent with `--json`."""
 
     heading: Callable[[str], None]
     say: Callable[[str], None]
@@ -63,7 +66,7 @@ def fail(why: str) -> NoReturn:
 
 
 def expect(answer: dict[str, Any], key: str, value: object) -> None:
-    """Holds the story to its rules."""
+    """Checks the story against the rules."""
     if answer.get(key) != value:
         fail(f"expected {key}={value}, got {answer}")
 
@@ -72,14 +75,14 @@ POLL_SECONDS = 0.1
 
 
 class ObservedEvent(NamedTuple):
-    """Something that has happened, and its task after it."""
+    """An event, and its task after it."""
 
     event: Event
     task: Task
 
 
 class EventWatcher:
-    """Reads what is new in the event files. They are the truth, and anybody may read them."""
+    """Reads new events from the event files, which are the truth and public."""
 
     def __init__(self, repository: str) -> None:
         self._folder = os.path.join(repository, ".got", "events")
@@ -87,7 +90,7 @@ class EventWatcher:
         self.tasks: dict[str, Task] = {}
 
     def news(self) -> Iterator[ObservedEvent]:
-        """What has happened since it was last asked."""
+        """The events since the last call."""
         events = sorted((codec.decode_stored_line(line) for line in self._lines()), key=order_key)
         for event in events:
             name = event_task_id(event)
@@ -97,12 +100,12 @@ class EventWatcher:
                 yield ObservedEvent(event, task)
 
     def wait(self) -> None:
-        """Lets a moment pass before the next look."""
+        """Waits a moment before the next look."""
         time.sleep(POLL_SECONDS)
 
     @property
     def is_over(self) -> bool:
-        """True when there were tasks, all have ended, and nobody is at work."""
+        """True if there were tasks, all have ended, and nobody is working."""
         return bool(self.tasks) and all(task.is_terminal and not task.runs for task in self.tasks.values())
 
     def _lines(self) -> list[bytes]:
@@ -118,18 +121,18 @@ class EventWatcher:
 
 
 QUOTED = "|"
-"""How a line begins that an agent quotes."""
+"""The prefix of a line that an agent quotes."""
 
 
 class Narrator:
-    """Turns events into lines. What an agent said comes when its session has ended."""
+    """Turns events into lines. An agent's words appear when its session has ended."""
 
     def __init__(self, log_of: Callable[[str], str]) -> None:
         self._log_of = log_of
         self._begun: set[tuple[str, str]] = set()
 
     def lines(self, observed: ObservedEvent) -> Iterator[DemoLine]:
-        """What there is to tell of an event; of most there is nothing."""
+        """The lines about an event; most events have none."""
         event, task = observed.event, observed.task
         no = rejection_entry(event)
         if no is not None:
@@ -187,7 +190,7 @@ _LINE_BUILDERS: dict[type[Event], Callable[[Any, Task], LineParts]] = {
     TaskSettled: lambda *_: ("done", "", "all of its sub-tasks are"),
     TaskCancelled: lambda event, _: ("cancelled", "", event.reason),
 }
-"""The events that are told in one line, and how."""
+"""How to describe an event in one line, for the events that have one."""
 
 
 ENTRY = (sys.executable, "-P", "-m", "remand.interfaces.cli.entry")
@@ -200,7 +203,7 @@ OWNER = {
 
 
 class DemoDashboard(NamedTuple):
-    """A server that runs, and where it is."""
+    """A running server, and its address."""
 
     process: subprocess.Popen[str]
     url: str
@@ -209,7 +212,7 @@ class DemoDashboard(NamedTuple):
 
 
 class DemoEnvironment:
-    """A folder with a repository. Whatever runs there has its home and all its folders in it."""
+    """A folder with a repository. Everything that runs there has its home and all its folders in it."""
 
     def __init__(self, folder: str, say: Callable[[str], None]) -> None:
         self.folder = folder
@@ -243,7 +246,7 @@ class DemoEnvironment:
         return done.stdout.strip()
 
     def remand(self, *arguments: str, folder: str = "", is_quiet: bool = False) -> Any:
-        """Runs the command line, says so, and returns its answer."""
+        """Runs the command line, prints the call, and returns its answer."""
         if not is_quiet:
             words = (f'"{word}"' if " " in word or "#" in word else word for word in arguments)
             self._say("$ remand " + " ".join(words))
@@ -261,7 +264,7 @@ class DemoEnvironment:
         return json.loads(done.stdout)
 
     def write(self, files: dict[str, str]) -> None:
-        """Writes files of the repository, and has git take them."""
+        """Writes files of the repository, and stages them in git."""
         for name, text in files.items():
             path = os.path.join(self.repository, name)
             os.makedirs(os.path.dirname(path), exist_ok=True)
@@ -270,12 +273,12 @@ class DemoEnvironment:
         self.git("add", "--", *files)
 
     def read(self, name: str) -> str:
-        """What a file of the repository holds."""
+        """The content of a file of the repository."""
         with open(os.path.join(self.repository, name), encoding="utf-8") as file:
             return file.read()
 
     def log_of(self, run_id: str) -> str:
-        """What an agent has said in a run."""
+        """An agent's output in a run."""
         state = os.path.join(self.folder, "state", "remand")
         for ledger in os.listdir(state):
             with (
@@ -306,7 +309,7 @@ class DemoEnvironment:
             self._scheduler.wait()
 
     def stop_scheduler(self) -> None:
-        """Asks it to end, and makes it when it stays."""
+        """Asks it to stop, and kills it if it does not."""
         scheduler, self._scheduler = self._scheduler, None
         if scheduler is None or scheduler.poll() is not None:
             return
@@ -353,6 +356,6 @@ class DemoEnvironment:
                 server.terminate()
 
     def close(self) -> None:
-        """Ends everything that still runs."""
+        """Ends everything that is still running."""
         self.stop_scheduler()
         shutil.rmtree(self._sockets, ignore_errors=True)

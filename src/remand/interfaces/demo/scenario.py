@@ -120,19 +120,19 @@ TASKS = (
 
 
 def has_tools() -> bool:
-    """True when pytest and ruff are there to be run."""
+    """True if pytest and ruff are installed."""
     beside = os.path.join(os.path.dirname(sys.executable), "ruff")
     return importlib.util.find_spec("pytest") is not None and os.path.exists(beside)
 
 
 def configuration() -> str:
-    """The tables of `remand.toml` that are the project's own."""
+    """The project's own tables of `remand.toml`."""
     members = "\n".join(actor.row for actor in TEAM)
     return CONFIG.format(members=members, gates=GATES if has_tools() else "[gates]\n")
 
 
 def project_files() -> dict[str, str]:
-    """The shop: prices with tests, modules that all check passwords themselves, a way to a sandbox that is down."""
+    """The shop: prices with tests, modules that all check passwords themselves, and the address of a sandbox that is down."""
     port = _free_port()
     return {
         "README.md": "# A shop\n",
@@ -145,7 +145,7 @@ def project_files() -> dict[str, str]:
 
 
 def _free_port() -> int:
-    """A port where nobody listens."""
+    """A port on which nobody listens."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port: int = free.getsockname()[1]
@@ -157,7 +157,7 @@ NOT_WORTH_IT = "tidier prices are not worth the test of the tax"
 
 
 class Owner:
-    """Answers when asked, with one command each."""
+    """Answers questions, with one command each."""
 
     def __init__(self, stage: environment.DemoEnvironment, voice: environment.DemoPrinter) -> None:
         self._stage = stage
@@ -168,7 +168,7 @@ class Owner:
             self._stage.remand("task", "add", *task.options)
 
     def answer(self, observed: environment.ObservedEvent) -> None:
-        """Does what an event asks of the user, if it asks anything."""
+        """Does what an event asks of the user, if anything."""
         match observed.event:
             case EscalationOpened():
                 self._unlock(observed.task)
@@ -179,7 +179,7 @@ class Owner:
                 self._stage.remand("task", "cancel", alias, "--reason", NOT_WORTH_IT)
 
     def _unlock(self, task: Task) -> None:
-        """Everyone who could do it is locked out: looks at the question, and answers it."""
+        """Every suitable agent is locked out: looks at the question, and answers it."""
         stage, say = self._stage, self._voice.say
         if task.inbox.escalation and task.inbox.escalation.kind != "deadlock":
             environment.fail(f"the user is asked what nobody should have to: {task.inbox.escalation.reason}")
@@ -197,13 +197,13 @@ class Owner:
 
 
 PATIENCE = 600.0
-"""Seconds after which the story is given up: something hangs."""
+"""After how many seconds the story is given up as hanging."""
 TIERS = {
     "bubblewrap": "in bubblewrap (tier 1): their worktree, their tools, and one socket that is their identity",
     "plain": "as they are (tier 0): no sandbox is available here, see `remand doctor`",
 }
 OWN_TABLES = "# Who works here"
-"""Where in the configuration that `remand init` writes the project's own begins."""
+"""Where the project's own part begins in the configuration that `remand init` writes."""
 
 
 class Scenario:
@@ -216,7 +216,7 @@ class Scenario:
         self._tier = ""
 
     def run(self) -> dict[str, Any]:
-        """The whole story; returns what it came to."""
+        """The whole story; returns its result."""
         self._set_up_project()
         self._kill_scheduler_midway()
         self._finish_all_tasks()
@@ -246,7 +246,7 @@ class Scenario:
             )
 
     def _kill_scheduler_midway(self) -> None:
-        """A review says no, a colleague takes over, and the machine dies under it: nothing is lost."""
+        """A review rejects work, a colleague takes over, and the scheduler is killed: nothing is lost."""
         stage, voice = self._stage, self._voice
         voice.heading("The board is empty. The scheduler starts, and one task is added")
         stage.start_scheduler()
@@ -260,7 +260,7 @@ class Scenario:
         voice.say(f"    {stage.remand('say', 'Why is Fenster locked out?')['done']}")
 
     def _finish_all_tasks(self) -> None:
-        """The scheduler starts again where it was; the owner adds the rest, and answers questions."""
+        """The scheduler resumes; the owner adds the remaining tasks, and answers questions."""
         stage = self._stage
         self._voice.heading(
             "It starts again, finds Hockney's run lost without blame, and gets the rest to do"
@@ -272,7 +272,7 @@ class Scenario:
         self._watch_until(lambda: self._watching.is_over)
 
     def _compare_clone(self) -> None:
-        """A clone knows what the repository knows."""
+        """A clone has the same state as the repository."""
         stage = self._stage
         self._voice.heading("The log travels with git: a fresh clone knows the same")
         stage.remand("log", "publish")
@@ -293,7 +293,7 @@ class Scenario:
         )
 
     def _summarize(self) -> dict[str, Any]:
-        """The read-out, with what else is known."""
+        """The digest, with other results."""
         stage = self._stage
         verified = stage.remand("log", "verify", is_quiet=True)
         environment.expect(verified, "ok", True)
@@ -301,7 +301,7 @@ class Scenario:
         return readout | {"tier": self._tier, "events": verified["events"]}
 
     def _watch_until(self, is_enough: Callable[[], bool]) -> None:
-        """Tells what happens, and has the owner answer, until it is enough."""
+        """Prints what happens, and has the owner answer, until a condition holds."""
         until = time.monotonic() + PATIENCE
         while not is_enough():
             if self._stage.scheduler_failure or time.monotonic() > until:
@@ -314,7 +314,7 @@ class Scenario:
                 self._owner.answer(observed)
 
     def _is_half_way(self) -> bool:
-        """True when the colleague who took over is in the middle of its work."""
+        """True while the colleague who took over is working."""
         runs = (run for task in self._watching.tasks.values() for run in task.runs)
         return any(HALF_WAY in self._stage.log_of(run.id) for run in runs)
 

@@ -1,1 +1,1 @@
-"""The hook: what a host of agents calls, and is answered in its own form."""
+"""The hook: agent hosts call it, and it answers in each host's own format."""

@@ -20,7 +20,7 @@ _CLAIM = re.compile(
     r"\s+(?:task\s+claim|handoff\s+accept)\b"
 )
 _OWN_TOOL = re.compile(r"(?:mcp_{1,2}(?:plugin_remand_)?remand_{1,2}|remand[-_.:/]{1,2}|MCP:)next_task")
-"""Our own tool for claiming, as hosts call it."""
+"""Remand's own tool for claiming, as hosts call it."""
 _GIVEN = re.compile(r'"task_id":\s*"(T-[0-9]{8}-[0-9]{6}-[0-9a-f]{4,8})"')
 _AGENT = re.compile(r"--agent[= ]+[\"']?([\w@.+:/-]{1,64})")
 
@@ -28,7 +28,7 @@ _AGENT = re.compile(r"--agent[= ]+[\"']?([\w@.+:/-]{1,64})")
 def record_tool_use(
     call: HookCall, place: LedgerLocation, bound: SessionTask | None, environment: dict[str, str]
 ) -> None:
-    """Writes down what was run, for the task it was run for."""
+    """Records a tool use for the session's task."""
     claim = find_claim_words(call)
     if claim is not None:
         found = hook_session.find_recent_claim(place, *claim, LATELY_SECONDS)
@@ -42,7 +42,7 @@ def record_tool_use(
 def record_work(
     call: HookCall, place: LedgerLocation, bound: SessionTask, environment: dict[str, str]
 ) -> None:
-    """Writes down what was run for a task, and renews its lease now and then."""
+    """Records a tool use for a task, and renews the task's lease now and then."""
     append_to_journal(call, place, bound)
     _send_heartbeat(place, bound, environment)
 
@@ -52,9 +52,10 @@ def is_task_id(name: str) -> bool:
 
 
 def find_claim_words(call: HookCall) -> tuple[str, set[str]] | None:
-    """The agent, and the tasks, that a tool names which may have claimed one; None for any other tool.
+    """The agent and the tasks named by a tool use that may have claimed one; None for any other tool.
 
-    What a command prints proves nothing: a task counts that its agent has claimed just now, by the ledger's word.
+    The output of a command proves nothing: a claim counts only if the ledger says that this agent has just claimed
+    the task.
     """
     tool = call.tool
     if tool is None or tool.has_failed:
@@ -68,7 +69,7 @@ def find_claim_words(call: HookCall) -> tuple[str, set[str]] | None:
 
 
 def note_claim(call: HookCall, place: LedgerLocation, found: tuple[str, str] | None) -> SessionTask | None:
-    """Notes the task that this command has claimed for the session, if it has."""
+    """Stores the task that this command has claimed for the session, if any."""
     if found is None:
         return None
     startup.session_tasks.record_claim(startup.folders_of(place).sessions, call.session, *found)
@@ -76,7 +77,7 @@ def note_claim(call: HookCall, place: LedgerLocation, found: tuple[str, str] | N
 
 
 def append_to_journal(call: HookCall, place: LedgerLocation, bound: SessionTask) -> None:
-    """Adds what was run to the journal of its task."""
+    """Adds a tool use to the journal of its task."""
     tool = call.tool
     if tool is None:
         return
@@ -98,13 +99,13 @@ def append_to_journal(call: HookCall, place: LedgerLocation, bound: SessionTask)
 
 
 def is_heartbeat_due(place: LedgerLocation, task_id: str) -> bool:
-    """True when the agent of a task was last said to be at work a while ago; notes that it now is."""
+    """True if the last heartbeat for the task's agent was a while ago; also stores the time of this one."""
     sessions = startup.journal.Sessions(startup.folders_of(place).sessions)
     return sessions.is_due("heartbeat", task_id, "", HEARTBEAT_SECONDS)
 
 
 def _send_heartbeat(place: LedgerLocation, bound: SessionTask, environment: dict[str, str]) -> None:
-    """Renews the lease of an agent that is at work, now and then, without anyone waiting for it."""
+    """Renews the lease of a working agent now and then, in the background."""
     if not bound.agent or not is_heartbeat_due(place, bound.task_id):
         return
     subprocess.Popen(

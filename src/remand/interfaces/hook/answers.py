@@ -1,4 +1,4 @@
-"""The answers to a session of ours, with the ledger open: stops, tool uses, feedback."""
+"""The answers to calls of measured sessions, with the ledger open: stops, tool uses, feedback."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from remand.wiring.open_ledger import OpenLedger
 from remand.wiring.startup import LedgerLocation, current_branch, repository
 
 MEASURE = "measure"
-"""Not an answer to a host: the gates have to be run before there is one."""
+"""Not an answer to a host: the gates have to run first."""
 WAIT = (
     "The gates for task {task} are still running at {commit}. This stop is not counted. Wait for them with "
     "`remand gate wait {task}`, or the MCP tool `submit`, then stop again."
@@ -57,7 +57,10 @@ def answer_session(
     known_by: KnownBy = KnownBy.WORD,
     caller: Caller | None = None,
 ) -> HookAnswer:
-    """The answer to a call, in our own form; within a coordinator no gate is run. `caller`: who calls from another machine."""
+    """The answer to a call, in Remand's own format; a coordinator runs no gates.
+
+    `caller` is set for calls from another machine.
+    """
     own = opened or open_at(place)
     own.ledger.refresh()
     session = _Session(own, place, call, status)
@@ -68,7 +71,7 @@ def answer_session(
 
 
 class _Session:
-    """One call of a session, and the task it belongs to."""
+    """One call of a session, and its task."""
 
     def __init__(
         self,
@@ -90,11 +93,11 @@ class _Session:
 
     @property
     def is_remote(self) -> bool:
-        """It is on another machine, which has looked at its worktree and asks again while gates run."""
+        """The session is on another machine, which has inspected its worktree and asks again while gates run."""
         return self.caller is not None
 
     def answer(self, *, deadline: float) -> HookAnswer:
-        """The answer to whatever the call is about."""
+        """The answer to any call."""
         task, event = self._task, self._call.event
         if event == hook_calls.CONFIG_CHANGE:
             return tool_guard.settings_answer(self._call, self._place)
@@ -113,7 +116,7 @@ class _Session:
         return self._stop(task, deadline) if event == hook_calls.STOP else HookAnswer.allow()
 
     def _answer_item_completed(self, task: Task) -> HookAnswer:
-        """An item of the host's own list is no done claim; it is only told what is known of the work."""
+        """A completed item of the host's own list is not a done claim; the agent only gets the state of its work."""
         commit = self._head
         if task.claim is None or task.status != Status.CLAIMED or not commit:
             return HookAnswer.allow()
@@ -126,7 +129,7 @@ class _Session:
         )
 
     def _answer_unknown_task(self) -> HookAnswer:
-        """The answer to a session whose task the ledger does not know: it is gone, or was never there."""
+        """The answer to a session whose task is not in the ledger."""
         name, event = self._call.task_id, self._call.event
         if not name or self._call.earlier or event not in hook_calls.ENDINGS:
             return HookAnswer.allow()
@@ -135,7 +138,7 @@ class _Session:
         return HookAnswer.block(TASK_UNKNOWN.format(task=name))
 
     def _find(self) -> Task | None:
-        """The task by its name, or the one that is held on the branch of this worktree."""
+        """The task by its name, or the claimed task on the branch of this worktree."""
         name, branch = self._call.task_id, self._call.branch
         with self._opened.store.read() as view:
             if not name:
@@ -147,19 +150,19 @@ class _Session:
             return found if found is None or self._holds(found) or not open_before else open_before[-1]
 
     def _holds(self, task: Task) -> bool:
-        """True when the session's agent still holds a task that the session claimed."""
+        """True if the session's agent still holds a task that the session claimed."""
         claims = {f"{self._call.task_id} {self._call.agent}", *self._call.earlier}
         return task.claim is not None and f"{task.id} {task.claim.agent}" in claims
 
     def _may_act(self, task: Task) -> bool:
-        """True unless another machine calls that may not act as the task's holder: nothing is said or done for it then."""
+        """True unless a remote caller may not act as the task's holder: then nothing is said or done for it."""
         if self.caller is None:
             return True
         with self._opened.store.read() as view:
             return self.caller.may_act_for(task.claim.agent if task.claim else "", self._team(view, task))
 
     def _agent(self, task: Task) -> str:
-        """The agent whose session this is, by its own name whatever alias it goes by; empty when nobody says."""
+        """The session's agent, by its own name even if an alias was given; empty if unknown."""
         lines = (f"{self._call.task_id} {self._call.agent}", *self._call.earlier)
         said = next((who for line in lines for name, _, who in [line.partition(" ")] if name == task.id), "")
         name = said or self._call.agent
@@ -168,11 +171,11 @@ class _Session:
         return team.actor(name).name if name else ""
 
     def _team(self, view: Transaction, task: Task) -> Team:
-        """The team, each member called as the task knows it."""
+        """The team, each member by the name by which the task knows it."""
         return self._opened.settings.rules().team.with_task_names(Lineage(view).participant_names(task))
 
     def _guard(self, task: Task) -> HookAnswer:
-        """Keeps what is not an agent's to change from its tools, and a locked-out agent from its task."""
+        """Denies tool uses that change guarded files, and tool uses of a locked-out agent."""
         agent = self._agent(task) or (task.claim.agent if task.claim else "")
         why = self._lockout_reason(task, agent)
         if why and not tool_guard.is_read_only(self._call):
@@ -189,7 +192,7 @@ class _Session:
         )
 
     def _guarded_paths(self) -> list[str]:
-        """What a tool is about to touch that is not an agent's. What it may call is for its socket to say, if it has one."""
+        """The guarded paths that a tool is about to touch. Its socket, if any, decides which commands it may call."""
         place, worktree = self._place, self._call.worktree.folder
         if worktree:
             place = LedgerLocation(
@@ -205,11 +208,11 @@ class _Session:
 
     @property
     def _is_elsewhere(self) -> bool:
-        """The session's worktree is not the one here: what is in it is what the call says."""
+        """True if the session's worktree is on another machine: the call then describes its state."""
         return self.is_remote or bool(self._call.worktree.folder)
 
     def _lockout_reason(self, task: Task, agent: str) -> str:
-        """Why the agent may not work on the task; empty when it may, or the task has ended."""
+        """Why the agent may not work on the task; empty if it may, or if the task has ended."""
         if task.status in (Status.DONE, Status.CANCELLED):
             return ""
         with self._opened.store.read() as view:
@@ -229,11 +232,11 @@ class _Session:
         return settings.base_branch()
 
     def _deny(self, text: str) -> HookAnswer:
-        """A no to a tool; where nothing is enforced, the user is told instead."""
+        """Denies a tool use; without enforcement, tells the user instead."""
         return tool_guard.deny(text, is_enforced=self._opened.settings.rules().is_enforced)
 
     def _feedback(self, task: Task) -> HookAnswer:
-        """What the session should know of its task before it begins."""
+        """The feedback for a session that starts."""
         if task.claim is None or task.status != Status.CLAIMED:
             return HookAnswer.allow()
         is_start = self._call.event == hook_calls.SESSION_START
@@ -254,7 +257,7 @@ class _Session:
         )
 
     def _receipt(self, task: Task) -> None:
-        """Notes that the agent was given its feedback."""
+        """Records that the agent received its feedback."""
         claim = task.claim
         if claim is None or claim.read >= task.reviews.feedback:
             return
@@ -264,7 +267,7 @@ class _Session:
         )
 
     def _is_news(self, task: Task, count: int) -> bool:
-        """True when something was rejected since this session was last told."""
+        """True if something was rejected since this session was last told."""
         kind = f"told-{count}"
         has_feedback = task.reviews.feedback or task.gates.rejection_count
         return bool(has_feedback) and self._gates.sessions.is_due(kind, task.id, self._call.session, 1e9)
@@ -307,7 +310,7 @@ class _Session:
         )
 
     def _reply_to_poll(self, task: Task, stop: Stop, stopping: StopResponder) -> StopReply | None:
-        """Has the gates run for a stop on another machine, which asks again; None while they do."""
+        """Has the gates run for a stop on another machine, which asks again; None while they run."""
         runs = self._gates.runs
         if self._gates.is_measured_by_workers:  # its gate run is queued
             self._gates.sessions.note_waiting(stop.task_id, self._call.session, stop.key)
@@ -326,9 +329,9 @@ class _Session:
         return None
 
     def _run_gates(self, task: Task, stop: Stop, stopping: StopResponder, deadline: float) -> StopReply:
-        """Runs the gates, in a process that continues should they outlast the host's patience.
+        """Runs the gates in a process that continues if they take longer than the host waits.
 
-        A run for an earlier commit may be going on; then it takes a second one.
+        If a run for an earlier commit is in progress, this takes a second run.
         """
         runs, until = self._gates.runs, monotonic() + deadline
         for _ in range(2):
@@ -345,7 +348,10 @@ class _Session:
     def _reply_without_verdict(
         self, task: Task, stop: Stop, stopping: StopResponder, said: bytes
     ) -> StopReply:
-        """The reply where the gates could not be run. A fault of ours is no idle stop: it is told a few times, then the user is."""
+        """The reply if the gates could not run.
+
+        Remand's own failure is not an idle stop: the agent is told a few times, then the user.
+        """
         text = NO_VERDICT.format(task=task.id, said=said[:1000].decode("utf-8", "replace"))
         if b'"error"' not in said:
             return stopping.send_back(task, stop, text)
@@ -382,12 +388,12 @@ class _Session:
 
 
 def own_files() -> SetupFiles:
-    """The files of the set-up."""
+    """The files of Remand's set-up."""
     return SetupFiles(startup.server_files(), startup.guarded_files())
 
 
 def _message(output: bytes) -> str:
-    """What a run told of its verdict, in its first words."""
+    """The beginning of a run's output about its verdict."""
     try:
         found = msgspec.json.decode(output)
     except msgspec.MsgspecError:

@@ -1,4 +1,4 @@
-"""A call from one of our sessions: tool uses are recorded, all else is answered, by a coordinator where one runs."""
+"""A call from a measured session: tool uses are recorded here; a coordinator, if one is running, answers the rest."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ SOLO_EVENTS = (
 )
 NOT_MEASURED = "Remand could not measure this session: {why}"
 MIN_DEADLINE_SECONDS = 0.5
-"""Seconds: whatever the environment says, there is time for an answer."""
+"""The shortest time for an answer in seconds, whatever the environment says."""
 
 
 def answer_call(
     call: HookCall, place: LedgerLocation, bound: SessionTask | None, environment: dict[str, str]
 ) -> HookAnswer:
-    """The answer to a call of a session that is, or may become, ours."""
+    """The answer to a call of a session that is measured, or may become so."""
     if call.event in hook_calls.TOOL_RESULT_EVENTS:
         activity.record_tool_use(call, place, bound, environment)
         return HookAnswer.allow()
@@ -48,7 +48,7 @@ def answer_call(
 
 
 def answer_solo(call: HookCall, place: LedgerLocation, environment: dict[str, str]) -> HookAnswer:
-    """The answer to a session that holds no task: silence, unless every session is measured here."""
+    """The answer to a session that holds no task: silence, unless every session here is measured."""
     if call.event not in SOLO_EVENTS or not is_solo(place, call.session):
         return HookAnswer.allow()
     if solo_notes.is_noted(call, place):
@@ -58,7 +58,7 @@ def answer_solo(call: HookCall, place: LedgerLocation, environment: dict[str, st
 
 
 def explain_solo_fault(call: HookCall, place: LedgerLocation, error: Exception) -> str:
-    """What the user of a session that is measured is told, once, when its stop cannot be; empty otherwise."""
+    """The message to the user if a session's stop cannot be measured, given once; empty otherwise."""
     is_over = call.event == hook_calls.STOP and not (call.subagent or call.is_aborted)
     if not is_over or not is_solo(place, call.session):
         return ""
@@ -76,9 +76,9 @@ def explain_solo_fault(call: HookCall, place: LedgerLocation, error: Exception) 
 
 
 def is_solo(place: LedgerLocation, known_session: str = "") -> bool:
-    """True when the sessions of a place are measured: the user said so, or its configuration does.
+    """True if the sessions of a place are measured: by the user's switch, or by its configuration.
 
-    A session that was measured before stays so, whatever it makes of the configuration: only the user ends that.
+    A session that was measured before stays so even if it changes the configuration: only the user ends that.
     """
     if not place.git_dir:
         return False
@@ -92,12 +92,12 @@ def is_solo(place: LedgerLocation, known_session: str = "") -> bool:
 
 
 def is_free_branch(place: LedgerLocation, bound: SessionTask, known_session: str = "") -> bool:
-    """True where every session is measured, and no task is held on the branch of a linked worktree."""
+    """True if every session is measured and the linked worktree's branch belongs to no claimed task."""
     return is_solo(place, known_session) and session.resolve_session_task(place, bound) is None
 
 
 def deadline(event: str, environment: dict[str, str]) -> float:
-    """How long the answer may take. The environment can make it less, never more."""
+    """How long the answer may take. The environment can shorten it, but not extend it."""
     own = hook_calls.deadline(event)
     try:
         return max(MIN_DEADLINE_SECONDS, min(own, float(environment.get("REMAND_HOOK_DEADLINE", "") or own)))
@@ -106,7 +106,7 @@ def deadline(event: str, environment: dict[str, str]) -> float:
 
 
 def session_call_fields(call: HookCall, bound: SessionTask) -> dict[str, Any]:
-    """What of a call the answer depends on, as plain values."""
+    """The values of a call on which the answer depends."""
     tool = call.tool
     return {
         "event": call.event,
@@ -131,7 +131,7 @@ def session_call_fields(call: HookCall, bound: SessionTask) -> dict[str, Any]:
 def _ask_coordinator(
     place: LedgerLocation, fields: dict[str, object], environment: dict[str, str]
 ) -> HookAnswer | None:
-    """The coordinator's answer; None when none runs, or a gate has to be run."""
+    """The coordinator's answer; None if none is running, or a gate has to run."""
     path = startup.find_socket(place)
     if not path or any(os.path.isdir(folder) for folder in place.event_folders[1:]):
         return None
@@ -146,7 +146,7 @@ def _ask_coordinator(
 
 
 def parse_relayed_answer(code: int, output: bytes) -> HookAnswer | None:
-    """The answer to a call that was handed on; None when there is none: that failed, or a gate has to be run."""
+    """The answer to a forwarded call; None if there is none because it failed, or because a gate has to run."""
     found = hook_calls.parse(output)
     if code or found.text("kind") not in hook_calls.KINDS:
         return None

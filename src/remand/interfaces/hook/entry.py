@@ -1,4 +1,4 @@
-"""The hook's start: is this call from a session of ours? Loads nothing heavy before that is known."""
+"""The hook's start: is this call from a measured session? Loads nothing heavy before that is known."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from remand.wiring import startup
 MAX_PAYLOAD = 32 << 20
 PROBE = "remand hook probe"
 FAILED = 3
-"""The exit code of a call that an agent socket could not carry out, which no host takes for a no."""
+"""The exit code of a call that an agent socket could not carry out; no host treats it as a block."""
 LATE = "Remand did not decide in time whether this session may stop. Continue your task and stop again later; if this persists, tell the user."
 WATCH_MARGIN = 2.0
-"""So much later than our own deadlines, and still before the host's."""
+"""How many seconds after the hook's own deadline, and still before the host's, the watchdog answers."""
 NO_LEDGER = "This session works on task {task}, but there is no ledger in its folder. Return to the task's repository; if its ledger was deleted, tell the user."
 HOOK_FAILED = "Remand's hook could not decide whether this session may stop: {why}. Continue your task, or tell the user; `remand doctor` shows details."
 
@@ -68,7 +68,10 @@ def run(arguments: list[str], environment: dict[str, str]) -> int:
 def _forward_to_socket(
     agent_socket: str, arguments: list[str], call: HookCall, payload: bytes, environment: dict[str, str]
 ) -> int:
-    """Has the call answered through the agent's own socket, where all that counts of it is looked up. Raises CoordinatorUnavailable."""
+    """Sends the call to the agent's own socket, where everything that matters is looked up.
+
+    Raises CoordinatorUnavailable.
+    """
     settings = [environment.get("REMAND_ACTOR", ""), environment.get("REMAND_TASK", ""), "", "", "", "", ""]
     patience = hook_calls.deadline(call.event) + 2 * WATCH_MARGIN
     try:
@@ -98,7 +101,7 @@ def _start_watchdog(seconds: float, rendered: tuple[str, str, int]) -> None:
 
 
 def answer(call: HookCall, folders: list[str], environment: dict[str, str]) -> HookAnswer:
-    """The answer to a call: silence for sessions that are not ours, and a word for those that are."""
+    """The answer to a call: nothing for sessions that are not measured."""
     named = environment.get("REMAND_TASK", "")
     if not call.event or (not call.session and not named):
         return HookAnswer.allow()
@@ -124,7 +127,10 @@ def answer(call: HookCall, folders: list[str], environment: dict[str, str]) -> H
 
 
 def _explain_solo_fault(call: HookCall, folders: list[str], error: Exception) -> str:
-    """What is said when the call of a session fails that holds no task: nothing, unless it should have been measured."""
+    """The message if the call of a session without a task fails:
+
+    nothing, unless the session should have been measured.
+    """
     try:
         place = _place(folders)
         return dispatch.explain_solo_fault(call, place, error) if place is not None else ""
@@ -133,7 +139,7 @@ def _explain_solo_fault(call: HookCall, folders: list[str], error: Exception) ->
 
 
 def _place(folders: list[str]) -> startup.LedgerLocation | None:
-    """The first of the folders a session may be in that has a ledger: an agent may be anywhere when it stops."""
+    """The first of the session's possible folders that has a ledger: an agent may be in any folder when it stops."""
     for folder in folders:
         place = startup.locate(folder) if folder and os.path.isdir(folder) else None
         if place is not None and startup.ledger_id(place):
@@ -142,7 +148,7 @@ def _place(folders: list[str]) -> startup.LedgerLocation | None:
 
 
 def find_session_task(place: startup.LedgerLocation, session: str) -> startup.SessionTask | None:
-    """The task of a session: the one that it claimed, or whose worktree it runs in; None when there is none."""
+    """The task of a session: the one that it claimed, or in whose worktree it runs; None if there is none."""
     claimed = startup.session_tasks.claimed_task(startup.folders_of(place).sessions, session)
     if claimed is not None or place.git_dir == place.common_dir:
         return claimed
@@ -151,14 +157,17 @@ def find_session_task(place: startup.LedgerLocation, session: str) -> startup.Se
 
 
 def _answer_without_ledger(call: HookCall, named: str) -> HookAnswer:
-    """The answer to a session whose environment names a task where no ledger is: told a few times, then let go."""
+    """The answer to a session whose environment names a task although there is no ledger:
+
+    blocked a few times, then allowed.
+    """
     if call.event not in hook_calls.ENDINGS or not startup.may_block_again(named, call.session):
         return HookAnswer.allow()
     return HookAnswer.block(NO_LEDGER.format(task=named))
 
 
 def _may_have_claimed(call: HookCall) -> bool:
-    """True when the call tells of a command, or of a tool of ours, that may have claimed a task for this session."""
+    """True if the call is about a command, or a tool of Remand's, that may have claimed a task for this session."""
     if call.tool is None or call.event not in hook_calls.TOOL_RESULT_EVENTS:
         return False
     command = call.tool.command

@@ -1,4 +1,4 @@
-"""The hook of a machine whose ledger is on a server: what is here is looked up here, and the server says what it means."""
+"""The hook on a machine whose ledger is on a server: it inspects local state, and the server decides what it means."""
 
 from __future__ import annotations
 
@@ -17,19 +17,23 @@ if TYPE_CHECKING:
     from typing import Any
 
 AWAY_SECONDS = 5.0
-"""How long a hook waits for a server that is away, of the time that it has."""
+"""How much of its time a hook waits for an unreachable server."""
 FIRST_LOOK, LONGEST_LOOK = 0.1, 2.0
-"""Seconds between two questions whether the gates have run: the first, then longer, up to the last."""
+"""The seconds between two questions whether the gates have finished: the shortest, growing to the longest."""
 SESSIONS = "server"
-"""Where sessions are noted, whichever address leads to their server: one of another form loses no session its task."""
+"""The folder for records of sessions, independent of the server's address, so that a changed address loses no session its task.
+"""
 MAYBE_CLAIMED = "a task that it may have claimed"
 MARGIN = 2.0
-"""How much earlier than at its deadline a hook that waits for gates is answered."""
+"""How many seconds before its deadline a hook that waits for gates answers."""
 NOT_DELIVERED = "Your commit {commit} could not be sent to the server for task {task}: {why}. Stop again when that is fixed; if you cannot, tell the user."
 
 
 class ServerFault(Exception):  # noqa: N818 - the hook's own failure is an answer
-    """The server could not be asked. Has the task of the session, which may not stop because of that alone."""
+    """The server could not be reached or refused.
+
+    Contains the session's task; this alone does not let the session stop.
+    """
 
     def __init__(self, text: str, session_task: str) -> None:
         super().__init__(text)
@@ -37,7 +41,7 @@ class ServerFault(Exception):  # noqa: N818 - the hook's own failure is an answe
 
 
 def find_place(folders: list[str]) -> LedgerLocation | None:
-    """The first of the folders that is in a repository; its ledger is the server's."""
+    """The first of the folders that is in a repository; its ledger is on the server."""
     for folder in folders:
         place = startup.locate(folder) if folder and os.path.isdir(folder) else None
         if place is not None and place.git_dir:
@@ -49,7 +53,10 @@ def find_place(folders: list[str]) -> LedgerLocation | None:
 def answer_call(
     call: HookCall, place: LedgerLocation, bound: SessionTask | None, environment: dict[str, str]
 ) -> HookAnswer:
-    """The answer to a session that is, or may become, ours. Raises ServerFault when the server is away or does not take the call."""
+    """The answer to a session that is measured, or may become so.
+
+    Raises ServerFault if the server is unreachable or refuses the call.
+    """
     try:
         server = startup.server.ServerClient(environment)
         return _RemoteSession(server, place, call, bound, environment).answer()
@@ -69,12 +76,12 @@ def answer_call(
 
 
 def has_open_claim(place: LedgerLocation, known_session: str) -> bool:
-    """True when a session may have claimed a task, and the server was away when that was to be found out."""
+    """True if a session may have claimed a task and the server could not be asked about it."""
     return startup.session_tasks.open_claim(startup.folders_of(place).sessions, known_session) is not None
 
 
 class _RemoteSession:
-    """One call of a session, and the way to the server."""
+    """One call of a session, and the connection to the server."""
 
     def __init__(
         self,
@@ -92,7 +99,7 @@ class _RemoteSession:
         self._until = monotonic() + dispatch.deadline(call.event, environment)
 
     def answer(self) -> HookAnswer:
-        """The answer to whatever the call is about."""
+        """The answer to any call."""
         call = self._call
         self._settle_claim()
         if call.event in hook_calls.TOOL_RESULT_EVENTS:
@@ -120,7 +127,7 @@ class _RemoteSession:
         return _parse(self._relay(fields))
 
     def _record_tool_use(self) -> None:
-        """Writes down here what was run, and finds out whether it has claimed a task."""
+        """Records the tool use locally, and finds out whether it has claimed a task."""
         call, place, bound = self._call, self._place, self._bound
         claim = activity.find_claim_words(call)
         if claim is not None:
@@ -138,7 +145,7 @@ class _RemoteSession:
         return startup.folders_of(self._place).sessions
 
     def _settle_claim(self) -> None:
-        """Finds out whether the session has claimed what it may have; while the server is away, that stays open."""
+        """Finds out whether the session has claimed a task; stays open while the server is unreachable."""
         opened = startup.session_tasks.open_claim(self._sessions, self._call.session)
         if opened is None:
             return
@@ -158,7 +165,7 @@ class _RemoteSession:
         return (task_id, agent) if task_id else None
 
     def _guard(self, fields: dict[str, Any]) -> HookAnswer | None:
-        """A no to a tool that would change what judges the work, as far as its input and this clone show."""
+        """Denies a tool use that would change guarded files, as far as its input and this clone show."""
         call = session.SessionCall(**fields | {"worktree": session.SocketWorktree()})
         if call.event == hook_calls.CONFIG_CHANGE:
             return tool_guard.settings_answer(call, self._place)
@@ -171,7 +178,7 @@ class _RemoteSession:
         return tool_guard.guard_answer(found, is_enforced=settings.rules().is_enforced)
 
     def _stop(self, bound: SessionTask, fields: dict[str, Any]) -> HookAnswer:
-        """A stop: the commit is brought to the server, which measures it while this waits."""
+        """A stop: sends the commit to the server, which measures it while this waits."""
         worktree: dict[str, Any] = fields["worktree"]
         worktree["uncommitted"] = list(startup.repository.uncommitted_files(self._place, answers.own_files))
         if worktree["head"]:
@@ -189,7 +196,7 @@ class _RemoteSession:
             pause = min(1.5 * pause, LONGEST_LOOK)
 
     def _deliver(self, bound: SessionTask, commit: str) -> str:
-        """Brings a commit to the server; returns what the agent is told when that cannot be done."""
+        """Sends a commit to the server; returns the message to the agent if that fails."""
         clone = startup.remote.CloneCommits(self._place, self._environment)
         delivery = startup.server.CommitDelivery(self._server, clone)
         try:
@@ -199,7 +206,7 @@ class _RemoteSession:
         return ""
 
     def _relay(self, fields: dict[str, Any]) -> hook_calls.Payload:
-        """What the server answers to a call in our own form."""
+        """The server's answer to a call, in Remand's own format."""
         call = {
             "arguments": ["--json", "hook", "relay", hook_calls.compose(fields)],
             "settings": {name: self._environment.get(name, "") for name in ("REMAND_ACTOR", "REMAND_TASK")},

@@ -13,49 +13,49 @@ from remand.wiring.startup import LedgerLocation, SessionTask, folders_of
 
 
 class SocketWorktree(Record, kw_only=True):
-    """The worktree of an agent that calls through its socket: what is in it was looked up there, and is not here."""
+    """The worktree of an agent that calls through its socket, with its state as inspected from outside."""
 
     folder: str = ""
     head: str = ""
     uncommitted: tuple[str, ...] = ()
     fault: str = ""
-    """Why the work there could not be imported."""
+    """Why its commits could not be imported."""
 
 
 class SessionCall(Record, kw_only=True):
-    """A call as plain values, so that it can be handed on."""
+    """A call as plain values, so that it can be forwarded."""
 
     event: str
     host: str
     session: str = ""
     firing: str = ""
     is_timed: bool = False
-    """The firing is exact: equal ones are one stop, however far apart its hooks are called."""
+    """The host's timestamp identifies the event: equal ones are one stop, however far apart the hook calls are."""
     task_id: str = ""
     agent: str = ""
     branch: str = ""
     earlier: tuple[str, ...] = ()
-    """Tasks that the session claimed before, each with its agent behind a space."""
+    """Tasks that the session claimed before, each followed by a space and its agent."""
     has_background_work: bool = False
     is_broken: str = ""
     """Why the host's payload could not be read."""
     tool: str = ""
     command: str = ""
     cwd: str = ""
-    """Where the session is."""
+    """The session's folder."""
     paths: tuple[str, ...] = ()
     config_source: str = ""
     worktree: SocketWorktree = SocketWorktree()
     patience: float = 0.0
-    """How many seconds the gates may take, where they may be run at all."""
+    """How many seconds the gates may take, if they may run at all."""
     since: float = 0.0
-    """Of a tool that may have claimed a task: how many seconds ago it was used."""
+    """For a tool use that may have claimed a task: how many seconds ago it was."""
     key: str = ""
-    """Of a stop that is asked about again: the key that it was given at first."""
+    """For a stop that is asked about again: its original key."""
 
 
 def open_session_ledger(place: LedgerLocation) -> OpenLedger:
-    """The ledger of sessions without a task: of this machine alone, outside the repository, never published."""
+    """The ledger of sessions without a task: local to this machine, outside the repository, and never published."""
     folder = folders_of(place).session_ledger
     os.makedirs(folder, mode=0o700, exist_ok=True)
     return open_at(LedgerLocation(root=folder, worktree=folder), store_url="")
@@ -64,7 +64,7 @@ def open_session_ledger(place: LedgerLocation) -> OpenLedger:
 def find_recent_claim(
     place: LedgerLocation, agent: str, ids: set[str], seconds: float, opened: OpenLedger | None = None
 ) -> tuple[str, str] | None:
-    """The task and agent of the latest claim that fits: by that agent, or of a task that was named."""
+    """The task and agent of the latest matching claim: by that agent, or of one of the named tasks."""
     opened = opened or open_at(place)
     now = opened.ledger.clock.now()
     with opened.store.read() as view:
@@ -83,7 +83,7 @@ def find_recent_claim(
 def resolve_session_task(
     place: LedgerLocation, bound: SessionTask, opened: OpenLedger | None = None
 ) -> SessionTask | None:
-    """A session's task by its own id, where only an alias or the branch of its worktree is known."""
+    """A session's task by its own id, if only an alias or the branch of its worktree is known."""
     with (opened or open_at(place)).store.read() as view:
         if bound.task_id:
             task = view.tasks.get(find_task_id(view, bound.task_id))

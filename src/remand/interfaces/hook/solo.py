@@ -1,4 +1,7 @@
-"""Sessions that hold no task: notes what they do, and answers their stops by what the gates say of the working tree."""
+"""Sessions that hold no task:
+
+records what they do, and answers their stops with the gates' results for the working tree.
+"""
 
 from __future__ import annotations
 
@@ -19,13 +22,13 @@ from remand.wiring.startup import solo_sessions as notes
 
 PAUSED = "paused"
 HOSTS_DEAF_AT_PROMPTS = frozenset({"copilot", "cursor"})
-"""Those of them that take no text for the agent with a prompt: the next tool's result brings it."""
+"""Hosts that accept no text for the agent with a prompt: the agent gets it with the next tool result."""
 MAX_TRANSCRIPT = 1 << 18
 RELAY = "Tell the user this, from Remand, about the work so far:\n\n"
 
 
 def answer(call: HookCall, place: LedgerLocation, deadline: float) -> HookAnswer:
-    """The answer to a call of such a session; the first of them is its start."""
+    """The answer to a call of such a session; its first call is its start."""
     session = _SoloHook(call, place)
     if call.event in (hook_calls.PRE_TOOL, *hook_calls.TOOL_RESULT_EVENTS):
         return session.note_tool()
@@ -35,7 +38,7 @@ def answer(call: HookCall, place: LedgerLocation, deadline: float) -> HookAnswer
 
 
 def forget_old(sessions: notes.SoloSessions, store: startup.snapshots.SnapshotStore) -> None:
-    """Removes what nobody used for a week, the snapshots with it."""
+    """Removes records that were not used for a week, with their snapshots."""
     kept = sessions.forget_old()
     store.prune([*kept, *(f"{one}-end" for one in kept)])
 
@@ -51,7 +54,7 @@ class _SoloHook:
         self._runs = startup.background_runs.BackgroundRuns(startup.folders_of(place).gate_runs)
 
     def note_tool(self) -> HookAnswer:
-        """Notes which files a tool writes, or from when to when a command runs."""
+        """Records which files a tool writes, or when a command starts and ends."""
         record = self._find_or_start()
         solo_notes.note_tool(self._call, self._place, self._sessions, record)
         return (
@@ -59,7 +62,7 @@ class _SoloHook:
         )
 
     def begin_turn(self) -> HookAnswer:
-        """A prompt begins a turn: blocks are counted anew, and what was found meanwhile is told."""
+        """A prompt begins a turn: the count of blocks starts again, and pending messages are shown."""
         record = self._find_or_start()
         if self._call.event != hook_calls.PROMPT:
             self._sessions.note(record, "resume")
@@ -85,7 +88,7 @@ class _SoloHook:
         return HookAnswer.context(agent, notice) if agent else HookAnswer.allow(notice)
 
     def _relay(self, record: notes.SoloSession) -> HookAnswer:
-        """Has the agent pass on what its host does not show."""
+        """Asks the agent to pass on messages that its host does not show."""
         is_needed = self._call.host in solo_notes.HOSTS_WITHOUT_NOTICES
         texts = self._sessions.take_notices(record.name) if is_needed else []
         return HookAnswer.context(RELAY + "\n\n".join(texts)) if texts else HookAnswer.allow()
@@ -93,7 +96,7 @@ class _SoloHook:
     # -------------------------------------------------------------------------------------------- start
 
     def _find_or_start(self) -> notes.SoloSession:
-        """The session's record. Its first call, and one after a checkout that was not its own, is where it begins."""
+        """The session's record. Its first call, and one after a checkout by others, starts it."""
         record = self._sessions.find(self._call.session, self._place.worktree)
         if record is None:
             record = notes.SoloSession(self._call.session, self._place.worktree, self._call.host)
@@ -116,7 +119,7 @@ class _SoloHook:
         return record
 
     def _start(self, record: notes.SoloSession) -> notes.SoloSession:
-        """Takes the working tree as it is for the start, and the rules in it."""
+        """Takes the current working tree, and the rules in it, as the start."""
         store = self._store
         taken = store.take()
         store.keep(record.name, taken.commit)
@@ -143,7 +146,7 @@ class _SoloHook:
             return ""
 
     def _head_moves(self, begin: int) -> list[str]:
-        """What git noted since then; nothing of a record that was cut."""
+        """The changes of HEAD since then according to git; none if git's record was cut."""
         try:
             with open(solo_notes.head_log(self._place), "rb") as file:
                 file.seek(begin)
@@ -155,7 +158,7 @@ class _SoloHook:
     # --------------------------------------------------------------------------------------------- stop
 
     def stop(self, deadline: float) -> HookAnswer:
-        """Silence, the figures for the agent, or what was found for the user."""
+        """The answer to a stop: nothing, the figures for the agent, or the findings for the user."""
         until = time.monotonic() + deadline
         record, call = self._find_or_start(), self._call
         is_excused = (
@@ -212,7 +215,7 @@ class _SoloHook:
         return self._act(record, meaning, is_question=stop.is_question)
 
     def _act(self, record: notes.SoloSession, meaning: SoloMeaning, *, is_question: bool) -> HookAnswer:
-        """Turns what a stop means into an answer."""
+        """Turns the meaning of a stop into an answer."""
         if meaning is SoloMeaning.MEASURE:
             record.pending = record.last_tree
             return HookAnswer.allow()
@@ -232,13 +235,13 @@ class _SoloHook:
         return HookAnswer.block(said["agent"], self._speak(record, "") if is_first else "")
 
     def _speak(self, record: notes.SoloSession, text: str) -> str:
-        """A message to the user; the first of a session says how to be left alone."""
+        """A message to the user; the first of a session says how to switch this off."""
         parts = [text] if record.has_spoken else [text, solo.OFF]
         record.has_spoken = True
         return "\n\n".join(filter(None, parts))
 
     def _notify_other_sessions(self, record: notes.SoloSession, text: str) -> None:
-        """Leaves word for the other sessions that were at work in this worktree since this one began."""
+        """Leaves a message for the other sessions that worked in this worktree since this one began."""
         for name in self._sessions.names(self._place.worktree):
             is_other = name != record.name and any(
                 moment >= record.started for _, moment, _ in self._sessions.notes(name)
@@ -262,7 +265,7 @@ class _SoloHook:
     def _measure(
         self, record: notes.SoloSession, foreign: tuple[str, ...], until: float
     ) -> solo.SoloResult | None:
-        """Runs the gates in a process that continues should they outlast the host's patience."""
+        """Runs the gates in a process that continues if they take longer than the host waits."""
         record.title = record.title or "(a session without a prompt)"
         self._sessions.save(record)
         self._sessions.write_foreign(record.name, foreign)
@@ -280,7 +283,7 @@ class _SoloHook:
         return None
 
     def _last_result(self, record: notes.SoloSession) -> dict[str, str]:
-        """What was measured last. A run that ended without a result could not measure, and is not repeated."""
+        """The last result. A run that ended without a result counts as not measurable, and is not repeated."""
         said = self._sessions.result(record.name)
         if not record.attempted or said.get("tree") == record.attempted:
             return said
@@ -304,7 +307,7 @@ class _SoloHook:
         return solo.own_paths(files, self._trace(record.name), others)
 
     def _touched_file(self, path: str) -> solo.TouchedFile:
-        """When a file became what it is. Of one that is gone, its folder tells it."""
+        """When a file was last changed. For a deleted file, its folder's time is used."""
         top = self._place.worktree
         file = whole = os.path.join(top, path)
         while len(whole) >= len(top):
@@ -323,7 +326,7 @@ def _run_name(record: notes.SoloSession) -> str:
 
 
 def _last_message(transcript: str) -> str:
-    """What an agent said last, out of the transcript of a host that does not tell it with a stop; empty when it cannot be read."""
+    """The agent's last message from the transcript, for hosts that do not report it with a stop; empty if it cannot be read."""
     try:
         with open(transcript, "rb") as file:
             file.seek(max(0, os.fstat(file.fileno()).st_size - MAX_TRANSCRIPT))

@@ -1,4 +1,4 @@
-"""Notes what the tools of a solo session do. Two calls of a hook for each tool run this, so it loads little."""
+"""Records what the tools of a solo session do. Two hook calls for each tool run this, so it loads little."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from remand.wiring.startup import LedgerLocation, folders_of, solo_sessions
 
 TOOL_EVENTS = (hook_calls.PRE_TOOL, *hook_calls.TOOL_RESULT_EVENTS)
 HOSTS_WITHOUT_NOTICES = frozenset({"copilot", "cursor", "openhands"})
-"""Hosts that show their user nothing of a stop that is allowed: the agent is asked to pass it on."""
+"""Hosts that show their user nothing about an allowed stop: the agent is asked to pass it on."""
 MAX_PATHS = 200
 
 
 def is_noted(call: HookCall, place: LedgerLocation) -> bool:
-    """Notes a use of a tool, and is True, where nothing else is to be done: the session is known, and HEAD has not moved."""
+    """Records a tool use; True if nothing else has to be done: the session is known, and HEAD has not moved."""
     if call.event not in TOOL_EVENTS:
         return False
     sessions = solo_sessions.SoloSessions(folders_of(place).solo)
@@ -34,7 +34,7 @@ def note_tool(
     sessions: solo_sessions.SoloSessions,
     record: solo_sessions.SoloSession,
 ) -> None:
-    """Notes which files a tool writes, or when a command begins or ends."""
+    """Records which files a tool writes, or when a command starts or ends."""
     tool = call.tool
     if tool is None:
         return
@@ -53,7 +53,7 @@ def head_log(place: LedgerLocation) -> str:
 
 
 def head_log_size(place: LedgerLocation) -> int:
-    """How long it is; 0 when there is none."""
+    """The size of that record; 0 if there is none."""
     try:
         return os.stat(head_log(place)).st_size
     except OSError:

@@ -18,7 +18,7 @@ from remand.wiring.startup import solo_sessions as notes
 
 
 def main(arguments: list[str]) -> int:
-    """Measures, records and leaves the result for the session's next call."""
+    """Runs the gates, records the result and leaves it for the session's next call."""
     worktree, name = arguments
     place = find_place(worktree)
     folder = startup.folders_of(place).solo

@@ -1,4 +1,7 @@
-"""What agents' tools may not change or call: files by which work is judged, git's refs, and commands for people."""
+"""What agents' tools may not change or call:
+
+files that control how work is judged, git's refs, and commands for people.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +35,7 @@ _SHELLS = frozenset(["sh", "bash", "dash", "zsh", "ksh"])
 _DEEPEST = 3
 _MANY = 64
 _QUOTED_LETTER = "\x01"
-"""Stands in a pattern for a letter that quotes keep from meaning more than itself."""
+"""The placeholder in a pattern for a quoted letter that has no special meaning."""
 
 
 class SimpleCommand(NamedTuple):
@@ -40,17 +43,17 @@ class SimpleCommand(NamedTuple):
 
     text: str
     words: tuple[str, ...]
-    """As the program is given them, but for what only a shell can fill in."""
+    """The words as the program gets them, except what only a shell can fill in."""
     patterns: tuple[str, ...]
-    """What words that may stand for several files look like: `*` and `?` alone mean more than themselves."""
+    """Patterns for words that may match several files: only `*` and `?` have a special meaning."""
     folder: str
     """Where it runs."""
 
 
 def simple_commands(command: str, folder: str, depth: int = 0) -> Iterator[SimpleCommand]:
-    """The simple commands of a line, those in the text that another shell is given included.
+    """The simple commands of a line, including those in text for another shell.
 
-    A line is cut within quotes, too: what a quote in a comment begins is none.
+    A line is also split inside quotes, because a quote in a comment opens none.
     """
     at = folder
     for text in COMMAND_SEPARATOR.split(command):
@@ -68,12 +71,12 @@ def simple_commands(command: str, folder: str, depth: int = 0) -> Iterator[Simpl
 
 
 def is_pattern(text: str) -> bool:
-    """True for what may stand for other names than itself."""
+    """True for a word that may match other names than itself."""
     return "*" in text or "?" in text
 
 
 def _unquoted_parts(command: str) -> Iterator[str]:
-    """A line's simple commands, cut where no quotes are around."""
+    """A line's simple commands, split outside quotes."""
     begin = 0
     for found in _QUOTED_OR_BETWEEN.finditer(command):
         if found[1]:
@@ -83,7 +86,7 @@ def _unquoted_parts(command: str) -> Iterator[str]:
 
 
 def _read_word(word: str) -> tuple[str, str]:
-    """A word without its quotes, and the pattern it is."""
+    """A word without its quotes, and its pattern."""
     plain = pattern = ""
     for escaped, single, double, bare in _PIECE.findall(word):
         kept = escaped or single or re.sub(r"\\(.)", r"\1", double)
@@ -93,7 +96,7 @@ def _read_word(word: str) -> tuple[str, str]:
 
 
 def _expand_braces(pattern: str) -> list[str]:
-    """A pattern for each way that its braces can be read, with `?` for a choice of letters."""
+    """A pattern for each reading of its braces, with `?` for a choice of letters."""
     found = [pattern]
     while len(found) < _MANY:
         at = next(filter(None, map(_BRACES.search, found)), None)
@@ -105,7 +108,7 @@ def _expand_braces(pattern: str) -> list[str]:
 
 
 def _inner_command(words: list[str]) -> str:
-    """The text that a simple command has a shell read again; empty when there is none."""
+    """The text that a simple command passes to a shell; empty if there is none."""
     names = [os.path.basename(word.lstrip("($`{")) for word in words]
     if "eval" in names:
         return " ".join(words[names.index("eval") + 1 :])
@@ -131,7 +134,7 @@ MANY_WORDS = 200
 
 
 def is_read_only(call: SessionCall) -> bool:
-    """True for a use of a tool that only looks around, or calls us; what cannot be told is not."""
+    """True for a tool use that only reads, or calls Remand; false if that cannot be determined."""
     if call.paths:
         return False
     if not call.command:
@@ -161,17 +164,20 @@ def guard_answer(found: list[str], *, is_enforced: bool) -> HookAnswer:
 
 
 def deny(text: str, *, is_enforced: bool) -> HookAnswer:
-    """A no to a tool; where nothing is enforced, the user is told instead."""
+    """Denies a tool use; without enforcement, tells the user instead."""
     return HookAnswer.deny(text) if is_enforced else HookAnswer.allow(f"Would have been denied: {text}")
 
 
 def _find_touched(command: SimpleCommand, place: LedgerLocation, base: str) -> list[str]:
-    """What one simple command is about to touch. Quoted text is looked at for files, not for commands."""
+    """The guarded things that one simple command is about to touch.
+
+    Quoted text is searched for files, not for commands.
+    """
     return [*_find_written(command, place), *find_forbidden(command.text, command.words, base)]
 
 
 def _find_written(command: SimpleCommand, place: LedgerLocation) -> list[str]:
-    """The guarded things that a simple command may write: by their names, from where it runs, or by a pattern."""
+    """The guarded things that a simple command may write: by name, relative to its folder, or by a pattern."""
     # By the very file: folders of settings hold what an agent may commit, too.
     words = command.words[:MANY_WORDS] if may_stage_files(command.words) else ()
     staged = [word for word in words if _is_setting(word, command.folder, place)]
@@ -193,21 +199,21 @@ def _find_written(command: SimpleCommand, place: LedgerLocation) -> list[str]:
 
 
 def _with_relative_paths(text: str, place: LedgerLocation) -> str:
-    """A command with the paths of its own worktree as they are from there, wherever that lies."""
+    """A command with the paths of its own worktree made relative, wherever the worktree is."""
     for own in (place.worktree, os.path.realpath(place.worktree)):
         text = text.replace(own + os.sep, "./")
     return text
 
 
 def _is_reached(aim: str, folder: str, place: LedgerLocation) -> bool:
-    """True for a word that means a guarded path where its command runs."""
+    """True for a word that names a guarded path where its command runs."""
     return not aim.startswith("-") and _is_guarded_path(
         os.path.join(folder, os.path.expanduser(aim)), place, []
     )
 
 
 def _is_setting(aim: str, folder: str, place: LedgerLocation) -> bool:
-    """True for a word that means a file of the project by which work is judged."""
+    """True for a word that names a project file that controls how work is judged."""
     whole = os.path.normpath(os.path.join(folder, aim))
     return any(
         whole == os.path.join(root, name) for root in (place.worktree, place.root) for name in _files()
@@ -215,7 +221,7 @@ def _is_setting(aim: str, folder: str, place: LedgerLocation) -> bool:
 
 
 def _match_pattern(pattern: str, folder: str, place: LedgerLocation) -> list[str]:
-    """The guarded things that a pattern stands for, or leads into."""
+    """The guarded things that a pattern matches, or leads into."""
     whole = os.path.normpath(os.path.join(folder, pattern))
     for root in (place.worktree, place.root):
         if whole.startswith(root + os.sep):
@@ -225,7 +231,7 @@ def _match_pattern(pattern: str, folder: str, place: LedgerLocation) -> list[str
 
 
 def _matches_parts(parts: list[str], names: list[str]) -> bool:
-    """True when a pattern reaches a name. A star does not stand for the dot that a name begins with."""
+    """True if a pattern matches a name. A star does not match the dot at the beginning of a name."""
     return len(parts) >= len(names) and all(
         matches_name(part, name) and (part[:1] == name[:1] or name[:1] != ".")
         for part, name in zip(parts, names, strict=False)
@@ -233,7 +239,7 @@ def _matches_parts(parts: list[str], names: list[str]) -> bool:
 
 
 def settings_answer(call: SessionCall, place: LedgerLocation) -> HookAnswer:
-    """Keeps a change of the host's settings from taking hold that would take our hooks out."""
+    """Blocks a change to the host's settings that would remove Remand's hooks."""
     if call.config_source in ("policy_settings", "skills"):
         return HookAnswer.allow()
     lost = startup.checks.missing_hooks(call.host, (place.worktree, place.root))
@@ -245,7 +251,7 @@ def settings_answer(call: SessionCall, place: LedgerLocation) -> HookAnswer:
 
 
 def _is_guarded_path(path: str, place: LedgerLocation, patterns: list[PathPattern]) -> bool:
-    """True for a path that is guarded, whatever links lead to it."""
+    """True for a guarded path, whatever links lead to it."""
     whole = os.path.normpath(os.path.join(place.worktree, os.path.expanduser(path)))
     wheres = {whole, _real(whole)}
     home = {os.path.realpath(os.path.expanduser(name)) for name in startup.settings_files() if name[0] == "~"}
@@ -263,7 +269,10 @@ def _is_guarded_path(path: str, place: LedgerLocation, patterns: list[PathPatter
 
 
 def _is_in_state(where: str, place: LedgerLocation) -> bool:
-    """True for what we keep outside repositories. The worktree of an agent that we started lies there, and is its own."""
+    """True for Remand's state outside repositories.
+
+    The worktree of an agent that Remand started is there, but belongs to the agent.
+    """
     own = (place.worktree + os.sep, os.path.realpath(place.worktree) + os.sep)
     return where.startswith(os.path.realpath(state_folder()) + os.sep) and not where.startswith(own)
 

@@ -1,1 +1,1 @@
-"""The protocol for Python programs: the names of the requirements, over the same rules and the same ledger."""
+"""The protocol for Python programs: the names from the requirements, over the same rules and the same ledger."""

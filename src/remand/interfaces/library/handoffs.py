@@ -27,21 +27,21 @@ _ENDED = ("completed", "done", "cancelled", "infeasible")
 
 
 class TaskManager(Protocol):
-    """What the director needs of a program that keeps its own tasks."""
+    """What the director needs from a program that keeps its own tasks."""
 
     @property
     def graph(self) -> ThoughtGraph:
-        """The graph that the tasks are nodes of."""
+        """The graph whose nodes are the tasks."""
 
     def create_task(self, title: str, description: str, priority: str, category: str) -> str:
-        """Creates a task and gives its id."""
+        """Creates a task and returns its id."""
 
     def update_task(self, task_id: str, *, status: str, properties: Mapping[str, Any]) -> Any:
         """Changes a task's status, and notes what it became."""
 
 
 class GraphProject:
-    """Tasks that live in a graph and nowhere else, for programs that have no manager of their own."""
+    """Tasks that exist only in a graph, for programs without their own manager."""
 
     def __init__(self, graph: ThoughtGraph | None = None) -> None:
         self.graph = graph if graph is not None else ThoughtGraph()
@@ -65,10 +65,10 @@ class GraphProject:
 
 
 class DirectorRejectionHandler:
-    """Answers rejections: an invalid one is overridden, a valid one leads to tasks, links and a new status.
+    """Answers rejections: it overrides an invalid one; a valid one leads to tasks, links and a new status.
 
-    Given a folder or a `ProjectManager`, it answers on the ledger of the repository there, once: what is answered
-    already is returned. Given another manager, it tells that one; given none, a graph keeps the tasks.
+    Given a folder or a `ProjectManager`, it answers once on the ledger of that repository, and returns an answer
+    that already exists. Given another manager, it calls that one; given none, a graph keeps the tasks.
     """
 
     def __init__(
@@ -88,7 +88,7 @@ class DirectorRejectionHandler:
     def handle_rejection(
         self, rejection: TaskRejection, task_context: Mapping[str, Any] | Any
     ) -> RejectionDecision:
-        """Decides, and carries the decision out."""
+        """Decides, and carries out the decision."""
         if isinstance(self.manager, ProjectManager):
             return self.manager.decide(rejection)
         task_context = task_context if isinstance(task_context, Mapping) else {}
@@ -134,7 +134,7 @@ class DirectorRejectionHandler:
         )
 
     def _override(self, rejection: TaskRejection, issues: list[Issue]) -> RejectionDecision:
-        """Sends the work back; who has done this too often is not given it again."""
+        """Sends the work back; an agent that has done this too often does not get it again."""
         key = tuple(name if isinstance(name, str) else "" for name in (rejection.task_id, rejection.agent_id))
         is_formal = director.is_formal_slip(issues, self._slips[key])
         if is_formal:
@@ -169,7 +169,7 @@ def _link(graph: ThoughtGraph, task_id: str, drawn: director.DecisionPlan, creat
 
 
 def _validation_facts(graph: ThoughtGraph, rejection: TaskRejection) -> ValidationFacts:
-    """The tasks a rejection waits for that are nodes of the graph; others are believed to exist."""
+    """The tasks that a rejection waits for and that are nodes of the graph; others are assumed to exist."""
     known: list[NamedTask] = []
     waited = dependency_names(rejection)
     for name in (*waited, *mentioned_names(rejection)):
@@ -210,14 +210,14 @@ TaskContext = Callable[[str], Mapping[str, Any]]
 @runtime_checkable
 class EventLog(Protocol):
     def log(self, event: str, /, **fields: Any) -> Any:
-        """Writes an event down."""
+        """Records an event."""
 
 
 class HandoffManager:
     """Hands tasks over, files rejections and answers to them.
 
-    Given a folder or a `ProjectManager`, it acts on the ledger of the repository there, under all its rules: a refusal
-    is raised, and the ledger's own director answers a rejection at once where the policy says so. Given an event log,
+    Given a folder or a `ProjectManager`, it acts on the ledger of that repository, under all its rules: a refusal
+    is raised, and the ledger's own director answers a rejection at once if the policy says so. Given an event log,
     it judges rejections and writes the protocol's events to that log.
     """
 
@@ -256,12 +256,12 @@ class HandoffManager:
         return self._kept.respond(handoff_id, decision, director)
 
     def status(self, handoff_id: str) -> dict[str, Any]:
-        """A handoff as it stands: its status, the last rejection and the decision on it."""
+        """The state of a handoff: its status, the last rejection and the decision on it."""
         return self._kept.status(handoff_id)
 
 
 def _agrees(stated: object, named: str) -> bool:
-    """True when the record says nothing, or the same as the call."""
+    """True if the record's value is empty, or the same as the call's."""
     if not isinstance(stated, str):
         return not stated
     return not stated or stated.removeprefix("handoff:") == named.removeprefix("handoff:")

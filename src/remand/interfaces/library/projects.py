@@ -1,4 +1,4 @@
-"""The ledger of a repository for Python programs: its tasks, its handoffs, its event log and its graph."""
+"""The ledger of a repository for Python programs: its tasks, handoffs, event log and graph."""
 
 from __future__ import annotations
 
@@ -49,8 +49,9 @@ _LEDGERS_OWN = ("task_id", "handoff_id", "agent_id", "rejected_at")
 class ProjectManager:
     """The ledger of the repository in a folder, as the protocol's `project_manager` and its `event_log`.
 
-    Every method acts under the rules of the ledger, as whoever the call or `REMAND_ACTOR` names, else as the user. What
-    is recorded already is found and not recorded again. What the ledger does not allow raises `Refused`.
+    Every method acts under the rules of the ledger, as the actor that the call or `REMAND_ACTOR` names, else as the
+    user. What is already recorded is returned and not recorded again. What the ledger does not allow raises
+    `Refused`.
     """
 
     def __init__(self, folder: str | os.PathLike[str] = ".") -> None:
@@ -60,7 +61,7 @@ class ProjectManager:
 
     @property
     def graph(self) -> LedgerGraph:
-        """The graph of the ledger as it is now. It is made from the events, and cannot be written to."""
+        """The current graph of the ledger. It is built from the events, and cannot be written to."""
         opened = self._gateway.opened_ledger
         opened.ledger.refresh()
         with opened.store.read() as view:
@@ -77,7 +78,7 @@ class ProjectManager:
         *,
         task_id: str = "",
     ) -> str:
-        """Adds a task and returns its id, `task:T-…`; a task that has the given id and says the same is that task."""
+        """Adds a task and returns its id, `task:T-…`; if a task with the given id and the same content exists, it is that task."""
         stated = (title, description, priority, category)
 
         def find() -> Task | None:
@@ -94,7 +95,7 @@ class ProjectManager:
         return ids.task_node_id(_find_or_record(find, lambda: self._ask(ask).task).id)
 
     def log(self, event: str, /, **fields: Any) -> bool:
-        """Records one of the protocol's events; returns what `reject_handoff` or `handle_rejection_response` does."""
+        """Records one of the protocol's events; returns the result of `reject_handoff` or `handle_rejection_response`."""
         record, decision = fields.get("rejection"), fields.get("decision")
         handoff = fields.get("handoff_id", "")
         if event in ("handoff.reject", "handoff.reject.invalid") and isinstance(record, Mapping):
@@ -122,7 +123,7 @@ class ProjectManager:
         return f"handoff:{_find_or_record(find, make)}"
 
     def reject(self, handoff_id: str, agent: str, rejection: TaskRejection) -> bool:
-        """Files a rejection; False when it is not valid."""
+        """Files a rejection; False if it is not valid."""
         try:
             return self._file(require_text("handoff", handoff_id), require_text("agent", agent), rejection)
         except Refused as refusal:
@@ -132,7 +133,10 @@ class ProjectManager:
             return False
 
     def decide(self, rejection: TaskRejection) -> RejectionDecision:
-        """The decision on a rejection: the recorded one, else the one that its reason leads to, which is then recorded."""
+        """The decision on a rejection:
+
+        the recorded one, or the one that its reason leads to, which is then recorded.
+        """
         handoff = require_text("handoff", rejection.handoff_id)
         if not (found := self._last(handoff)) or not found.is_of(rejection):
             self._file(handoff, require_text("agent", rejection.agent_id), rejection)
@@ -147,7 +151,7 @@ class ProjectManager:
         return _decision(require_decision(answered, handoff).view, rejection)
 
     def respond(self, handoff_id: str, decision: RejectionDecision, director: str = "") -> bool:
-        """Answers a rejection; True when the answer is recorded, by this call or before it."""
+        """Answers a rejection; True if the answer is recorded, by this call or before."""
         handoff = require_text("handoff", handoff_id)
         kind = decision.decision_type
         ask = c.AnswerRejection(
@@ -166,7 +170,7 @@ class ProjectManager:
         return _find_or_record(find, lambda: bool(self._ask(ask, director)))
 
     def status(self, handoff_id: str) -> dict[str, Any]:
-        """A handoff as it stands: its status, the last rejection and the decision on it."""
+        """The state of a handoff: its status, the last rejection and the decision on it."""
         return require_handoff(self._handoff(self._resolve(handoff_id)), handoff_id)
 
     def _handoff(self, bare: str) -> dict[str, Any] | None:
@@ -192,7 +196,7 @@ class ProjectManager:
         }
 
     def _file(self, handoff_id: str, agent: str, rejection: TaskRejection) -> bool:
-        """Files a rejection that does not stand yet; True when it is valid."""
+        """Files a rejection unless it is already recorded; True if it is valid."""
 
         def find() -> bool | None:
             last = self._last(handoff_id)
@@ -231,7 +235,7 @@ class ProjectManager:
         return answer
 
     def _rejection_id(self, rejection: TaskRejection) -> str:
-        """The id under which the ledger has a rejection; empty when it has none like it."""
+        """The ledger's id of a rejection; empty if it has none like it."""
         handoff = self._resolve(str(rejection.handoff_id)[:200])
         found = (filed for filed in reversed(self._filed_rejections(handoff)) if filed.is_of(rejection))
         return next((filed.view.rejection_id for filed in found), "")
@@ -258,7 +262,7 @@ class ProjectManager:
             return task_of_handoff(view, resolve_handoff_id(view, handoff_id))
 
     def _resolve(self, handoff_id: str) -> str:
-        """The handoff that a name means for every other command too: by its id, or the end of it."""
+        """The handoff that a name means, as for every command: its id, or the end of it."""
         opened = self._gateway.opened_ledger
         opened.ledger.refresh()
         with opened.store.read() as view:
@@ -272,14 +276,14 @@ class ProjectManager:
 
 
 class _FiledRejection(Record, kw_only=True):
-    """A rejection in the ledger, and the key that it was filed under."""
+    """A rejection in the ledger, and the key under which it was filed."""
 
     view: RejectionView
     key: str
 
     @property
     def is_overridden(self) -> bool:
-        """True when it was valid, and the director overrode it."""
+        """True if it was valid, and the director overrode it."""
         decided = self.view.decision
         return (
             self.view.is_valid and decided is not None and decided.decision_type == DecisionType.OVERRIDE.name
@@ -287,11 +291,11 @@ class _FiledRejection(Record, kw_only=True):
 
     @property
     def is_in_force(self) -> bool:
-        """True when it is valid, and accepted or not answered yet."""
+        """True if it is valid, and accepted or not answered yet."""
         return self.view.is_valid and not self.is_overridden
 
     def is_of(self, rejection: TaskRejection) -> bool:
-        """True when a record says the same: it was filed from it, or it was read from here."""
+        """True if a record has the same content: it was filed from it, or read from the ledger."""
         if self.key.startswith(f"reject.{_content(rejection)}."):
             return True
         stated = TaskRejection.from_dict(redact_values(rejection.to_dict())).to_dict()
@@ -301,7 +305,7 @@ class _FiledRejection(Record, kw_only=True):
 
 
 def _find_or_record(find: Callable[[], T | None], make: Callable[[], T]) -> T:
-    """What is recorded already, else what is recorded now. What somebody else recorded meanwhile counts, too."""
+    """The recorded item, or else the one recorded now. What somebody else recorded in the meantime counts, too."""
     known = find()
     if known is not None:
         return known
@@ -315,7 +319,7 @@ def _find_or_record(find: Callable[[], T | None], make: Callable[[], T]) -> T:
 
 
 def _content(rejection: TaskRejection) -> str:
-    """A digest of what a record says."""
+    """A digest of a record's content."""
     stated = rejection.to_dict()
     return _digest({name: stated[name] for name in stated if name not in _LEDGERS_OWN})
 
@@ -325,7 +329,7 @@ def _digest(value: object) -> str:
 
 
 def _is_recorded(decision: RejectionDecision, view: RejectionView) -> bool:
-    """True when a decision is the recorded one; what it leaves empty is taken as recorded."""
+    """True if a decision equals the recorded one; empty fields are taken from the recorded one."""
     known = view.decision
     if known is None or parse_decision_type(known.decision_type) is not decision.decision_type:
         return False

@@ -1,1 +1,1 @@
-"""The Model Context Protocol: what hosts call tools, resources and prompts, translated to the command line."""
+"""The Model Context Protocol: the tools, resources and prompts for hosts, translated to the command line."""

@@ -1,4 +1,4 @@
-"""Runs each tool call as a call of our own command line, in its own process, and reads its JSON answer."""
+"""Runs each tool call as a separate process of Remand's own command line, and reads its JSON answer."""
 
 from __future__ import annotations
 
@@ -18,35 +18,38 @@ DONE = 0
 COMMAND_LINE = (sys.executable, "-P", "-m", "remand.interfaces.cli.entry")
 MAX_PROCESSES = 8
 MAX_ARGUMENT_BYTES = 100_000
-"""The system takes no argument of more than 128 KiB."""
+"""The system accepts no argument longer than 128 KiB."""
 _OWN_PREFIX = "REMAND_"
 
 
 class CommandResult(NamedTuple):
-    """What a call of the command line led to."""
+    """The result of a call of the command line."""
 
     code: int
     data: Any
 
     @property
     def is_refused(self) -> bool:
-        """True when the rules said no, which is an answer like any other."""
+        """True if the rules refused the call, which is an answer like any other."""
         return self.code != DONE and isinstance(self.data, dict) and "refused" in self.data
 
 
 class CommandError(Exception):
-    """A call that led to no answer: it was wrong, or something in the environment is."""
+    """A call without an answer: it was wrong, or there is an environment error."""
 
 
 class CommandRunner(Protocol):
-    """Carries calls of the command line out."""
+    """Carries out calls of the command line."""
 
     async def call(self, command: str, *named: str, **options: object) -> CommandResult:
-        """Carries a call out; raises `Failed` when it has no answer. Named are things, options their particulars."""
+        """Carries out a call; raises `CommandError` if it has no answer.
+
+        `named` are positional arguments.
+        """
 
 
 class CommandLineRunner:
-    """Runs calls as the member that this server acts for."""
+    """Runs calls as the member for which this server acts."""
 
     def __init__(self, folder: str, actor: str, environment: Mapping[str, str]) -> None:
         self._folder = folder
@@ -58,9 +61,9 @@ class CommandLineRunner:
         self._processes: set[Process] = set()
 
     async def call(self, command: str, *named: str, **options: object) -> CommandResult:
-        """Carries a call out. One that is under way already is waited for and not made twice.
+        """Carries out a call. An identical call in progress is awaited and not repeated.
 
-        Whoever stops waiting does not end it: its answer is there for the next who asks the same.
+        It continues if its client stops waiting: the next identical call gets its answer.
         """
         words = tuple(build_arguments(command, named, options))
         running = self._running.get(words)
@@ -97,19 +100,19 @@ class CommandLineRunner:
         return parse_result(process.returncode or 0, output, errors)
 
     def stop(self) -> None:
-        """Ends whatever is still under way."""
+        """Ends all calls in progress."""
         for process in self._processes:
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
 
     async def close(self) -> None:
-        """Ends whatever is still under way, and waits until it has."""
+        """Ends all calls in progress, and waits until they have ended."""
         self.stop()
         await asyncio.gather(*self._running.values(), return_exceptions=True)
 
 
 def without_placeholders(environment: Mapping[str, str]) -> dict[str, str]:
-    """An environment without what a host should have filled in and handed on as it was written: `${NAME}`."""
+    """An environment without placeholders such as `${NAME}` that a host should have replaced but passed on."""
     return {
         name: value
         for name, value in environment.items()
@@ -118,7 +121,7 @@ def without_placeholders(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def build_arguments(command: str, named: Sequence[str], options: Mapping[str, object]) -> list[str]:
-    """The arguments of a call in which nothing that was given can pass for an option, a file or another call."""
+    """The arguments of a call, quoted so that no value can pass for an option, a file or another call."""
     words = command.split()
     for name, value in options.items():
         values = value if isinstance(value, list | tuple) else [value]
@@ -129,7 +132,7 @@ def build_arguments(command: str, named: Sequence[str], options: Mapping[str, ob
 
 
 def _text(value: object) -> str:
-    """A value as the command line takes it: `@` and `-` before a text mean files there, and never here."""
+    """A value as the command line takes it: a leading `@` or `-` would mean a file there, but never here."""
     text = str(value)
     try:
         text.encode()

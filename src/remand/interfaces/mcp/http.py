@@ -1,4 +1,4 @@
-"""The MCP server over HTTP: only clients with the token are served, and no web page."""
+"""The MCP server over HTTP: serves only clients with the token, and no web pages."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ LOOPBACK_NAMES = ("localhost", "127.0.0.1", "[::1]")
 MAX_BODY, MAX_LENGTH_DIGITS = 32 << 20, 10
 MAX_SESSIONS = 100
 SILENT_SECONDS = 15.0
-"""After this long without a word, a client is told that its request is still being answered."""
+"""After how many seconds without output a client is told that its request is still in progress."""
 IDLE_SECONDS = 300.0
-"""How long a connection stays open on which nothing is asked."""
+"""How long an idle connection stays open."""
 BODY_SECONDS = 60.0
-"""How long a request's body may take to come in."""
+"""How long a request's body may take to arrive."""
 SESSION, VERSION = "Mcp-Session-Id", "MCP-Protocol-Version"
 HEADER_MISMATCH = -32020
 _NAMES = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
@@ -52,7 +52,7 @@ _STATUSES = {
     METHOD_NOT_FOUND: 404,
 }
 _END = object()
-"""Stands in a queue after all that is sent about a request."""
+"""Marks the end of a request's messages in a queue."""
 
 
 def is_loopback(host: str) -> bool:
@@ -64,7 +64,7 @@ def is_loopback(host: str) -> bool:
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """A socket that listens; says what to do when there cannot be one."""
+    """A listening socket; if that fails, says what to do."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         return socket.create_server((host, port), family=family)
@@ -75,7 +75,7 @@ def listen(host: str, port: int) -> socket.socket:
 
 
 def serve_http(runner: CommandLineRunner, listening: socket.socket, token: str) -> None:
-    """Serves clients that have the token, until a signal ends it."""
+    """Serves clients with the token until a signal stops it."""
     asyncio.run(_serve_http(runner, listening, token))
 
 
@@ -90,7 +90,7 @@ async def _serve_http(runner: CommandLineRunner, listening: socket.socket, token
 
 
 async def serve_until(end: asyncio.Event, handler: McpHandler, listening: socket.socket, token: str) -> None:
-    """Serves clients at a socket. Threads read and write; every request is answered in this event loop."""
+    """Serves clients at a socket. Threads read and write; this event loop answers every request."""
     server = HttpServer(Clients(handler, asyncio.get_running_loop()), listening, token)
     serving = asyncio.create_task(asyncio.to_thread(server.serve_forever, 0.1))
     try:
@@ -102,7 +102,7 @@ async def serve_until(end: asyncio.Event, handler: McpHandler, listening: socket
 
 
 class Clients:
-    """The sessions of clients that begin with `initialize`. Others send all that is needed with each request."""
+    """The sessions of clients that begin with `initialize`. Other clients send everything with each request."""
 
     def __init__(self, handler: McpHandler, loop: asyncio.AbstractEventLoop) -> None:
         self._handler = handler
@@ -110,7 +110,7 @@ class Clients:
         self._sessions: dict[str, ClientConnection] = {}
 
     def open(self) -> tuple[str, ClientConnection]:
-        """A new session. The oldest ends when there are too many."""
+        """A new session. If there are too many, the oldest ends."""
         number, connection = secrets.token_hex(16), ClientConnection(self._handler)
         while len(self._sessions) >= MAX_SESSIONS:
             self.close(next(iter(self._sessions)))
@@ -118,27 +118,27 @@ class Clients:
         return number, connection
 
     def close(self, number: str) -> bool:
-        """Ends a session; False when there is none."""
+        """Ends a session; False if there is none."""
         connection = self._sessions.pop(number, None)
         if connection is not None:
             self.run(connection.close)
         return connection is not None
 
     def find(self, number: str) -> ClientConnection | None:
-        """A session that was opened."""
+        """An open session."""
         return self._sessions.get(number)
 
     def stateless(self) -> ClientConnection:
-        """For one request that needs no session."""
+        """A connection for one request without a session."""
         return ClientConnection(self._handler)
 
     def run(self, do: Callable[..., object], *given: object) -> None:
-        """Does something in the event loop."""
+        """Runs a function in the event loop."""
         self._loop.call_soon_threadsafe(do, *given)
 
 
 class HttpServer(ThreadingHTTPServer):
-    """Listens, with one thread for each client that is connected."""
+    """Listens, with one thread for each connected client."""
 
     daemon_threads = True
 
@@ -153,13 +153,13 @@ class HttpServer(ThreadingHTTPServer):
         """The names of this machine that a request may have been sent to; none: any. Another is that of a page that was led here."""
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that has gone is no fault of this program, and is not told to the user."""
+        """A client that disconnected is not a failure, and is not reported to the user."""
         if not isinstance(sys.exception(), OSError):
             super().handle_error(request, client_address)
 
 
 class _RequestHandler(BaseHTTPRequestHandler):
-    """Takes the requests of one client."""
+    """Reads the requests of one client."""
 
     server: HttpServer
     protocol_version = "HTTP/1.1"
@@ -168,7 +168,7 @@ class _RequestHandler(BaseHTTPRequestHandler):
     timeout = IDLE_SECONDS
 
     def log_message(self, *_: object) -> None:
-        """Writes nothing: standard output and error are the user's."""
+        """Writes nothing: standard output and error belong to the user."""
 
     def do_POST(self) -> None:
         body = self._body() if self._is_allowed() else None
@@ -184,7 +184,7 @@ class _RequestHandler(BaseHTTPRequestHandler):
             self._respond(405, headers={"Allow": "POST, DELETE"})
 
     def _body(self, usual_length: str = "") -> bytes | None:
-        """The whole body: what is left unread would be taken for the next request. None when the request is refused for it."""
+        """The whole body: unread data would count as the next request. None if the request was refused."""
         lengths = self.headers.get_all("Content-Length", [usual_length])
         length = lengths[0] if len(lengths) == 1 and "Transfer-Encoding" not in self.headers else ""
         if not length.isdecimal():
@@ -196,7 +196,7 @@ class _RequestHandler(BaseHTTPRequestHandler):
         return None
 
     def _read(self, length: int) -> bytes | None:
-        """So many bytes; None when they do not come in time, or the client has gone."""
+        """This many bytes; None if they do not arrive in time, or the client has disconnected."""
         found, ends = bytearray(), monotonic() + BODY_SECONDS
         try:
             while len(found) < length:
@@ -214,12 +214,12 @@ class _RequestHandler(BaseHTTPRequestHandler):
         return bytes(found)
 
     def _refuse(self, status: int, body: bytes = b"", headers: dict[str, str] | None = None) -> None:
-        """Answers a request whose body is not read, and ends the connection."""
+        """Answers a request without reading its body, and ends the connection."""
         self.close_connection = True
         self._respond(status, body, headers)
 
     def _is_allowed(self) -> bool:
-        """True when the request has the token and comes from no page; answers it otherwise. Goes by the headers alone."""
+        """True if the request has the token and comes from no web page; otherwise answers it. Uses only the headers."""
         kind, _, given = self.headers.get("Authorization", "").partition(" ")
         if kind.lower() != "bearer" or not hmac.compare_digest(
             given.strip().encode("latin-1", "replace"), self.server.token
@@ -268,7 +268,7 @@ class _RequestHandler(BaseHTTPRequestHandler):
         self._answer(connection, body, _numbers(sent), opened)
 
     def _header_mismatch(self, message: dict[str, Any]) -> str:
-        """The header that says something else than the body; others on the way may have gone by it."""
+        """The header that contradicts the body; proxies may have used it."""
         method, params = message.get("method"), message.get("params")
         if "id" not in message:
             return ""
@@ -289,9 +289,9 @@ class _RequestHandler(BaseHTTPRequestHandler):
         numbers: list[object],
         headers: dict[str, str] | None = None,
     ) -> None:
-        """Has a message answered: at once as JSON; as a stream of events when something is sent before, or it takes long.
+        """Has a message answered: at once as JSON, or as an event stream if messages are sent before the answer or it takes long.
 
-        The stream is empty when its requests are cancelled; `numbers` are theirs.
+        The stream is empty if its requests are cancelled; `numbers` are their ids.
         """
         sent: SimpleQueue[Any] = SimpleQueue()
         self.server.clients.run(connection.receive, body, sent.put, lambda: sent.put(_END))
@@ -337,7 +337,7 @@ class _RequestHandler(BaseHTTPRequestHandler):
 
 
 def _decode(body: bytes) -> object:
-    """What a request brings; nothing when it is no JSON, which the protocol answers."""
+    """The JSON of a request; None if it is not JSON, which the protocol answers."""
     try:
         return msgspec.json.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -345,18 +345,18 @@ def _decode(body: bytes) -> object:
 
 
 def _numbers(message: object) -> list[object]:
-    """The numbers of the requests among what a client has sent."""
+    """The ids of the requests in a client's messages."""
     messages = message if isinstance(message, list) else [message]
     return [one["id"] for one in messages if isinstance(one, dict) and "method" in one and "id" in one]
 
 
 def _status(answer: object) -> int:
-    """The status that goes with an answer, or with the answers to several messages."""
+    """The HTTP status for an answer, or for the answers to several messages."""
     return _STATUSES.get(answer.get("error", {}).get("code"), 200) if isinstance(answer, dict) else 200
 
 
 def _header_text(value: str) -> str:
-    """A header's text; one that no header can carry is sent as base64."""
+    """A header's text; text that a header cannot contain is sent as base64."""
     if not (value.startswith("=?base64?") and value.endswith("?=")):
         return value
     try:
@@ -366,7 +366,7 @@ def _header_text(value: str) -> str:
 
 
 def _next(sent: SimpleQueue[Any]) -> object:
-    """What is sent next; None when nothing was for a while."""
+    """The next message to send; None if there was none for a while."""
     try:
         return sent.get(timeout=SILENT_SECONDS)
     except Empty:

@@ -30,7 +30,7 @@ INTERNAL_ERROR, UNSUPPORTED_VERSION = -32603, -32022
 _UNCACHED = {"ttlMs": 0, "cacheScope": "private"}
 _CACHEABLE = ("/list", "/read", "/discover")
 FORM = "form"
-"""The name under which a form is sent, and its answer comes back."""
+"""The key of a form in a request, and of its answer."""
 
 Message = dict[str, Any]
 Send = Callable[[Any], None]
@@ -46,16 +46,16 @@ class ProtocolError(Exception):
 
 
 class Form(NamedTuple):
-    """What the user is asked, by a client that has forms."""
+    """A question to the user, for clients that support forms."""
 
     text: str
     schema: Message
     subject: str
-    """What the form is about; it comes back with the answer."""
+    """What the form is about; returned with the answer."""
 
 
 class FormAnswer(NamedTuple):
-    """What came back: `accept` with the values, `decline` or `cancel`."""
+    """The answer to a form: `accept` with the values, `decline` or `cancel`."""
 
     action: str
     values: Message
@@ -63,7 +63,7 @@ class FormAnswer(NamedTuple):
 
 
 class FormNeededError(Exception):
-    """Ends a request of the later protocol, in which the client sends it again with the form's answer."""
+    """Ends a request of the later protocol, in which the client repeats it with the form's answer."""
 
     def __init__(self, form: Form) -> None:
         super().__init__(form.text)
@@ -71,7 +71,7 @@ class FormNeededError(Exception):
 
 
 class ClientRequest:
-    """One request, with the ways back to the client that sent it."""
+    """One request, and how to reach the client that sent it."""
 
     def __init__(
         self,
@@ -89,12 +89,12 @@ class ClientRequest:
 
     @property
     def has_forms(self) -> bool:
-        """True when the client has forms. A bare capability, from before there were modes, means that it has."""
+        """True if the client supports forms. A capability without modes, from before there were any, counts."""
         known = self._capabilities.get("elicitation")
         return isinstance(known, dict) and ("form" in known or "url" not in known)
 
     def report_progress(self, progress: float, text: str) -> None:
-        """Tells a client that wants to know how far its request is."""
+        """Reports progress to a client that asked for it."""
         token = _as_object(self.params.get("_meta")).get("progressToken")
         if isinstance(token, str | int):
             params = {"progressToken": token, "progress": progress, "message": text}
@@ -102,7 +102,7 @@ class ClientRequest:
 
     @property
     def form_answer(self) -> FormAnswer | None:
-        """The answer to a form that this request brings along; None when it brings none."""
+        """The answer to a form in this request; None if there is none."""
         given = _as_object(self.params.get("inputResponses")).get(FORM)
         return (
             _form_answer(given, str(self.params.get("requestState", "")))
@@ -111,7 +111,10 @@ class ClientRequest:
         )
 
     async def fill(self, form: Form) -> FormAnswer:
-        """Has the client show a form. In the later protocol this raises `FormNeededError`, and the request comes again."""
+        """Has the client show a form.
+
+        In the later protocol this raises `FormNeededError`, and the client repeats the request.
+        """
         if self._ask is None:
             raise FormNeededError(form)
         answer = await self._ask("elicitation/create", _form_params(form))
@@ -132,26 +135,26 @@ def _as_object(value: object) -> Message:
 
 
 def optional_object(holder: Message, key: str) -> Message | None:
-    """An object that may be left out: none and `null` are an empty one; None when it is something else."""
+    """An optional object: missing and `null` mean an empty one; None if it is something else."""
     value = holder.get(key)
     return {} if value is None else value if isinstance(value, dict) else None
 
 
 class McpHandler(Protocol):
-    """What answers the requests of all clients."""
+    """Answers the requests of all clients."""
 
     introduction: Mapping[str, Any]
     """`serverInfo`, `capabilities` and `instructions`."""
 
     def has_method(self, method: str) -> bool:
-        """True when it can answer such a request."""
+        """True if it can answer such a request."""
 
     async def answer(self, request: ClientRequest) -> Message:
         """The result of a request; raises `ProtocolError` and `FormNeededError`."""
 
 
 class ClientConnection:
-    """One client. All its methods are called in the thread of the event loop."""
+    """One client. All its methods are called in the event loop's thread."""
 
     def __init__(self, handler: McpHandler) -> None:
         self._handler = handler
@@ -162,9 +165,10 @@ class ClientConnection:
         self._count = 0
 
     def receive(self, text: bytes, send: Send, end: Callable[[], None] = lambda: None) -> None:
-        """Takes what a client has sent: a message, or a list of them. Answers are sent when they are known.
+        """Takes a client's message, or a list of messages, and sends answers when they are known.
 
-        `end` is called when no more will be sent about it: after the answer, or without one when nobody waits for any.
+        `end` is called when no more will be sent about them: after the answer, or without one if nobody waits
+        for any.
         """
         task = self._take_text(text, send)
         if task is None:
@@ -193,7 +197,7 @@ class ClientConnection:
                 running.cancel()
 
     def close(self) -> None:
-        """Ends the wait for all that is under way."""
+        """Ends the wait for everything in progress."""
         for running in list(self._running.values()):
             running.cancel()
 
@@ -210,7 +214,7 @@ class ClientConnection:
         return self._start(f"batch {self._count}", send_all())
 
     def _take(self, message: object, reply: Send, notify: Send) -> asyncio.Task[Any] | None:
-        """Takes one message; the task is that of a request which is still being answered."""
+        """Handles one message; returns the task of a request that is still being answered."""
         found = _as_object(message)
         number, method, params = found.get("id"), found.get("method"), optional_object(found, "params")
         if (
@@ -314,7 +318,7 @@ class ClientConnection:
         return answer
 
     def _settle(self, message: Message) -> None:
-        """Takes the client's answer to what it was asked. One that nobody waits for is dropped."""
+        """Takes the client's answer to a request of the server. An answer that nobody waits for is dropped."""
         waiting = self._asked.get(str(message.get("id")))
         if waiting is None or waiting.done():
             return
@@ -326,7 +330,7 @@ class ClientConnection:
 
 
 def _reply(number: str | int, ended: asyncio.Task[Any], reply: Send) -> None:
-    """Sends the answer to a request. One that was cancelled gets none, and none ends the server, whatever is wrong with it."""
+    """Sends the answer to a request, but none for a cancelled one. No failure of a request ends the server."""
     error = None if ended.cancelled() else ended.exception()
     if isinstance(error, ProtocolError):
         reply(_error(number, error))
@@ -349,7 +353,7 @@ def _error(number: str | int | None, error: ProtocolError) -> Message:
 
 
 def encode(message: object) -> bytes:
-    """A message as it is sent, on one line."""
+    """A message as one line of text."""
     try:
         return msgspec.json.encode(message)
     except UnicodeEncodeError:

@@ -1,4 +1,4 @@
-"""The MCP server: tools, resources and prompts, listed for whom it speaks for, over standard input and output."""
+"""The MCP server: the tools, resources and prompts for the member it acts for, over standard input and output."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class PromptOffer(NamedTuple):
         }
 
     def render(self, given: dict[str, Any]) -> str:
-        """The text for a model; raises `ProtocolError` when an argument is missing, unknown or no text."""
+        """The prompt's text; raises `ProtocolError` if an argument is missing, unknown or not text."""
         arguments = list(self._arguments())
         missing = [name for name, _, is_required in arguments if is_required and name not in given]
         unknown = [name for name in given if name not in [known for known, _, _ in arguments]]
@@ -174,7 +174,7 @@ class ResourceOffer(NamedTuple):
 
 
 class ResourceReader:
-    """Reads resources by calls of the command line."""
+    """Reads resources through calls of the command line."""
 
     def __init__(self, runner: CommandRunner) -> None:
         self._runner = runner
@@ -211,18 +211,18 @@ class ResourceReader:
         return json.dumps((await self._read("task list")).data)
 
     async def prompt(self, task: str) -> str:
-        """What the agent that holds a task should read; that it has is noted."""
+        """The prompt of the task's holder; that it was read is recorded."""
         return str((await self._read("task prompt", task)).data["prompt"])
 
     async def feedback(self, task: str) -> str:
-        """The part of the prompt before the task and the rejections that led to it; no feedback can forge their headings."""
+        """The part of the prompt before the task and its earlier rejections; no feedback can forge their headings."""
         answer = (await self._read("task prompt", task)).data
         before, _, _ = f"\n{answer['prompt']}".partition(f"\n## Task {answer['task_id']}: ")
         before, _, _ = before.partition(f"\n{prompts.HEADING}\n")
         return before.strip() or NOTHING_SAID
 
     async def report(self, task: str) -> str:
-        """The last verdict of the gates."""
+        """The latest verdict of the gates."""
         found = (await self._read("gate wait", task, timeout=0)).data
         return json.dumps(found) if found.get("status") else NOTHING_MEASURED
 
@@ -281,7 +281,7 @@ class RemandServer:
         return await self._methods[request.method](request)
 
     async def _list_tools(self, _: ClientRequest) -> dict[str, Any]:
-        """The tools that are of use to whom this server speaks for, as the team has it now."""
+        """The tools for the member this server acts for, with its current roles."""
         own = await self._identity.look_up()
         return {"tools": [offer.list_entry for offer in self._tools.values() if own.may_see(offer.whom)]}
 
@@ -304,7 +304,7 @@ class RemandServer:
         return self._tools[name]
 
     async def _list_prompts(self, _: ClientRequest) -> dict[str, Any]:
-        """The prompts that are of use to whom this server speaks for."""
+        """The prompts for the member this server acts for."""
         own = await self._identity.last_known()
         return {"prompts": [offer.list_entry for offer in PROMPTS if own.may_see(offer.whom)]}
 
@@ -342,7 +342,7 @@ class _ToolErrorRunner:
         self._runner = runner
 
     async def call(self, command: str, *named: str, **options: object) -> CommandResult:
-        """Carries a call out."""
+        """Carries out a call."""
         try:
             return await self._runner.call(command, *named, **options)
         except CommandError as failed:
@@ -350,7 +350,7 @@ class _ToolErrorRunner:
 
 
 def serve_stdio(runner: CommandLineRunner) -> None:
-    """Serves the one client that has started this process. Nothing but the protocol is written."""
+    """Serves the client that started this process. Nothing but the protocol is written."""
     asyncio.run(_serve_stdio(runner))
 
 
@@ -383,7 +383,7 @@ async def _serve_stdio(runner: CommandLineRunner) -> None:
 
 
 def _write(written: SimpleQueue[bytes], loop: asyncio.AbstractEventLoop, end: asyncio.Event) -> None:
-    """Writes what is sent, until an empty text or until the client has gone."""
+    """Writes messages until an empty text, or until the client has disconnected."""
     try:
         for text in iter(written.get, b""):
             sys.stdout.buffer.write(text)
@@ -393,6 +393,6 @@ def _write(written: SimpleQueue[bytes], loop: asyncio.AbstractEventLoop, end: as
 
 
 def _exit(runner: CommandLineRunner) -> None:
-    """Ends at once: a thread that waits for input can be ended in no other way."""
+    """Exits immediately, because a thread that waits for input can only be ended this way."""
     runner.stop()
     os._exit(0)

@@ -1,4 +1,4 @@
-"""Tools on tasks: of agents and reviewers, to take, submit, reject and review them; of directors and the user, to decide on them."""
+"""Tools of agents and reviewers: claiming, submitting, rejecting and reviewing tasks."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Cause = Literal[
 
 
 class EvidenceInput(tools.Row):
-    """What was seen that bears a rejection out."""
+    """An observation that supports a rejection."""
 
     type: Annotated[str, Meta(description="such as error_log, command_output, file, measurement")]
     data: str
@@ -91,7 +91,10 @@ class AgentTools:
         )
 
     async def _next_step(self, claim: CommandResult, name: str) -> dict[str, str]:
-        """What an agent does that finds nothing new: continue with what it holds, or stop where it is no agent."""
+        """What an agent should do if there is nothing new:
+
+        continue with its task, or stop if the member is not an agent.
+        """
         if claim.data["refused"] == "not_eligible":
             return {"next": NOT_AN_AGENT}
         if claim.data["refused"] != "nothing_to_claim":
@@ -105,7 +108,7 @@ class AgentTools:
         return [row["task_id"] for row in rows if row["agent"] == name]
 
     async def _own_task(self) -> str:
-        """The task that this session was started for, or the only one that its agent holds; raises `ToolError`."""
+        """The task for which this session was started, or the only one that its agent holds; raises `ToolError`."""
         own = await self._identity.last_known()
         held = [own.task] if own.task else await self._tasks_of(own.name)
         if len(held) == 1:
@@ -117,7 +120,7 @@ class AgentTools:
         )
 
     async def _held_task(self, task: str) -> tools.TaskClaimResult:
-        """The task this session was started for."""
+        """The task for which this session was started."""
         asked = await self._runner.call("task prompt", task)
         if asked.is_refused:
             return tools.result(tools.TaskClaimResult, tools.result_fields(asked))
@@ -232,7 +235,7 @@ class AgentTools:
         )
 
     async def _handoff(self, task: str) -> str:
-        """The handoff under which a task is held; what is none is for the command line to refuse."""
+        """The handoff under which a task is held; the command line refuses an invalid one."""
         shown = await self._runner.call("task show", task)
         known = [] if shown.is_refused else shown.data["handoffs"]
         held = [one["handoff_id"] for one in known if one["status"] in ("accepted", "overridden")]
@@ -309,7 +312,7 @@ def _status_of_all(rows: list[dict[str, Any]]) -> tools.TaskStatusResult:
 
 
 def _json(record: tools.Row) -> str:
-    """A record for the command line, in which no `@` can be taken for a file's."""
+    """A record for the command line, in which no `@` can mean a file."""
     given = {name: value for name, value in msgspec.to_builtins(record).items() if value is not None}
     return json.dumps(given).replace("@", "\\u0040")
 

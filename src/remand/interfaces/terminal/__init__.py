@@ -1,1 +1,1 @@
-"""The live view on a terminal: what the team is doing, with answers by one key."""
+"""The live view on a terminal: shows what the team is doing, and takes answers by one key."""

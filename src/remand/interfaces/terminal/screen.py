@@ -27,7 +27,7 @@ _UNITS = ((86_400, "d"), (3600, "h"), (60, "m"))
 
 
 def seconds_between(earlier: Instant, later: Instant) -> float | None:
-    """How many seconds lie between two instants; None when one of them is none."""
+    """The seconds between two instants; None if one of them is missing."""
     try:
         found = datetime.fromisoformat(later) - datetime.fromisoformat(earlier)
     except (ValueError, TypeError):
@@ -36,7 +36,7 @@ def seconds_between(earlier: Instant, later: Instant) -> float | None:
 
 
 def duration_text(seconds: float) -> str:
-    """A time in its largest unit: `40 s`, `3 m`, `2 h`, `5 d`."""
+    """A duration in its largest unit: `40 s`, `3 m`, `2 h`, `5 d`."""
     for size, name in _UNITS:
         if seconds >= size:
             return f"{seconds // size:.0f} {name}"
@@ -44,7 +44,7 @@ def duration_text(seconds: float) -> str:
 
 
 def age_text(since: Instant, now: Instant) -> str:
-    """How long ago something was; empty when that is not known."""
+    """How long ago something was; empty if that is unknown."""
     seconds = seconds_between(since, now)
     return "" if seconds is None else duration_text(seconds)
 
@@ -54,30 +54,30 @@ def time_of_day(at: Instant) -> str:
 
 
 def safe_line(text: object, limit: int = MAX_TEXT) -> str:
-    """Text of others on one line, with nothing in it that a terminal or an eye could be misled by."""
+    """Text by others on one line, without characters that could mislead a terminal or a reader."""
     return single_line(str(text), limit)
 
 
 def cell(text: object, width: int) -> str:
-    """Text that takes exactly so many columns."""
+    """Text padded or cut to exactly this many columns."""
     flat = safe_line(text)
     return f"{set_cell_size(flat, width - 1)}…" if cell_len(flat) > width else set_cell_size(flat, width)
 
 
 def short_label(label: str) -> str:
-    """What a task is called where there is little room: its issue's number, or the end of its id."""
+    """A task's short name: its issue number, or the end of its id."""
     name = label.removeprefix("issue ").removeprefix("task ")
     is_long = name.startswith("T-") and len(name) > _SHORT_WIDTH
     return cell(f"T-…{name[-8:]}" if is_long else name, _SHORT_WIDTH)
 
 
 def full_label(label: str) -> str:
-    """What a task is called where there is room."""
+    """A task's full name."""
     return cell(label, _FULL_WIDTH)
 
 
 def tail_text(text: str, width: int) -> str:
-    """The end of a text, as much of it as fits into so many columns."""
+    """The end of a text that fits into this many columns."""
     tail = text[-width:]
     while cell_len(tail) > width:
         tail = tail[1:]
@@ -85,7 +85,7 @@ def tail_text(text: str, width: int) -> str:
 
 
 def wrap_text(text: str, width: int) -> list[str]:
-    """Text on as many lines as it takes, by words."""
+    """Text wrapped by words."""
     lines = [""]
     for word in text.split():
         if lines[-1] and cell_len(lines[-1]) + 1 + cell_len(word) > width:
@@ -100,7 +100,7 @@ def activity_line(one: ActivityEntry) -> str:
 
 
 def status_lines(before: SchedulerStatus | None, now: SchedulerStatus | None) -> Iterator[str]:
-    """What has changed about the scheduler itself: what it waits for, what is wrong with the system."""
+    """Changes in the scheduler's own state: what it waits for, what is wrong with the system."""
     if now is None:
         return
     known = {breach.cause for breach in before.breaker} if before else set()
@@ -129,7 +129,7 @@ _SILENT_SECONDS = 60.0
 
 
 NameOf = Callable[[str], str]
-"""What a task is called, in as many columns as all tasks are."""
+"""A task's name, in as many columns as the names of all tasks."""
 
 
 class Section(NamedTuple):
@@ -138,11 +138,11 @@ class Section(NamedTuple):
     title: str
     rows: list[Text]
     focus: tuple[int, int] = (0, 0)
-    """The rows that have to be seen."""
+    """The rows that must be visible."""
 
 
 def headline_rows(board: Board, name: str, now: Instant) -> list[Text]:
-    """Where and when this is, how the scheduler is doing, and how many tasks there are of each status."""
+    """Project and time, the scheduler's state, and the number of tasks in each status."""
     first = (
         Text()
         .append("remand ", style="bold")
@@ -173,7 +173,7 @@ def _scheduler(board: Board, now: Instant) -> Text:
 
 
 def problems_section(board: Board, now: Instant, name_of: NameOf = short_label) -> Section:
-    """What goes wrong, the worst first."""
+    """The problems, the worst first."""
     rows = []
     for alert in board.troubles:
         style = _TROUBLE_STYLES.get(alert.kind, "yellow")
@@ -209,7 +209,7 @@ def question_row(question: Question, now: Instant, *, is_open: bool = False) -> 
 
 
 def question_detail_rows(question: Question, width: int, key_of: Callable[[int], str]) -> Iterator[Text]:
-    """What a question says, the ways to answer it, each with its key, and what was tried."""
+    """A question's text, its options with their keys, and what was tried."""
     why, _, _ = question.question.partition(" Options: ")
     for part in wrap_text(safe_line(why), max(width - 4, 20)):
         yield Text(f"    {part}")
@@ -260,7 +260,7 @@ def gates_section(board: Board, now: Instant, name_of: NameOf = short_label) -> 
 
 
 def waiting_section(board: Board, now: Instant, name_of: NameOf = short_label) -> Section:
-    """What waits for a review, or for another agent."""
+    """The tasks that wait for a review, or for another agent."""
     return Section("Waiting", [_waiting_row(row, now, name_of) for row in board.waiting])
 
 
@@ -277,7 +277,7 @@ def _waiting_row(one: WaitingTask, now: Instant, name_of: NameOf) -> Text:
 
 
 def recent_section(board: Board, name_of: NameOf = short_label) -> Section:
-    """What has happened last, the newest first."""
+    """The latest events, newest first."""
     return Section("Recently", [_event_row(entry, name_of) for entry in board.happenings])
 
 
@@ -305,7 +305,7 @@ Without an answer a task waits; nothing is released or closed."""
 def render_screen(
     board: Board, state: ViewState, size: tuple[int, int], now: Instant, name: str = ""
 ) -> Group:
-    """What is shown on a screen of so many columns and rows: never more than fits."""
+    """The content of a screen of this size: never more than fits."""
     width, height = size
     head = headline_rows(board, name, now)
     foot = footer_rows(board, state, width)
@@ -359,7 +359,7 @@ def fit_sections(found: Sequence[Section], height: int) -> list[Text]:
 
 
 def _crop_section(section: Section, height: int) -> list[Text]:
-    """A section's title and rows in so many lines; its focus is always shown, and what is left out is counted."""
+    """A section's title and rows in this many lines; its focus is always visible, and the rest is counted."""
     if height < 2:
         return []
     title = Text().append(section.title, style="bold underline")
@@ -373,7 +373,7 @@ def _crop_section(section: Section, height: int) -> list[Text]:
 
 
 def footer_rows(board: Board, state: ViewState, width: int) -> list[Text]:
-    """What is typed or came of the last key, and what the keys mean."""
+    """The typed text or the result of the last key, and the meaning of the keys."""
     question = selected_question(state, board.questions)
     match state.mode:
         case ViewMode.TYPE:
@@ -412,7 +412,7 @@ WIDTH = 160
 
 
 def render_plain(board: Board, name: str, *, may_answer: bool = True) -> str:
-    """Every section that has something to say, one after the other."""
+    """Every section that is not empty, one after the other."""
     questions: list[Text] = []
     for question in board.questions:
         questions.append(question_row(question, board.at))

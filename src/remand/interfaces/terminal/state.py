@@ -1,4 +1,4 @@
-"""The state of the live view: keys as pressed, the selected question, typed text, and what a key leads to. Pure."""
+"""The state of the live view: pressed keys, the selected question, typed text, and the effect of a key. Pure."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ MAX_PENDING = 64 << 10
 
 
 class KeyPress(NamedTuple):
-    """A key by its name, or the character it stands for; or a text that was pasted."""
+    """A key by its name or character, or a pasted text."""
 
     key: str = ""
     pasted: str = ""
 
 
 class Keyboard:
-    """Takes what a terminal sends apart, however it is cut into pieces."""
+    """Parses terminal input, however it is split."""
 
     def __init__(self) -> None:
         self._decode = codecs.getincrementaldecoder("utf-8")("replace").decode
@@ -48,11 +48,11 @@ class Keyboard:
 
     @property
     def is_waiting(self) -> bool:
-        """True in the middle of something: an escape key, or the beginning of a sequence."""
+        """True inside a sequence: after an escape key, or the beginning of one."""
         return bool(self._pending)
 
     def feed(self, data: bytes) -> list[KeyPress]:
-        """What was pressed, as far as it is all there."""
+        """The key presses that are complete."""
         self._pending += self._decode(data)
         found: list[KeyPress] = []
         while self._pending:
@@ -68,14 +68,14 @@ class Keyboard:
         return found
 
     def rest(self) -> list[KeyPress]:
-        """What is left when no more input has come for a moment: an escape key. An unfinished paste is kept."""
+        """The key presses that remain after a pause without input: an escape key. An unfinished paste is kept."""
         if not self._pending or self._pending.startswith(_PASTE):
             return []
         is_escape, self._pending = self._pending == _ESC, ""
         return [KeyPress(ESCAPE)] if is_escape else []
 
     def _first(self) -> tuple[KeyPress | None, int]:
-        """The first thing that was pressed, and how many characters it took; 0 when it is not all there."""
+        """The first key press, and the number of its characters; 0 if it is incomplete."""
         text = self._pending
         if text[0] != _ESC:
             named = _NAMED.get(text[0], text[0] if text[0].isprintable() else "")
@@ -93,7 +93,7 @@ def _read_paste(text: str) -> tuple[KeyPress | None, int]:
 
 
 def _read_sequence(text: str) -> tuple[KeyPress | None, int]:
-    """A control sequence: the arrows of both kinds are known, every other is passed over whole."""
+    """A control sequence: both kinds of arrow keys are known, all others are skipped."""
     if len(text) == 1:
         return None, 0
     if text[1] == "O":
@@ -114,9 +114,9 @@ def _arrow_key(final: str) -> KeyPress | None:
 
 
 OPTION_KEYS = "123456789abcdefhilmnopstuvwxyz"
-"""One key for each option of a question, in their order; without the letters that mean something else."""
+"""One key for each option of a question, in order; without letters that have another meaning."""
 STEADY_SECONDS = 1.0
-"""So long after the question has changed by itself no answer is taken: it was meant for another."""
+"""How long answers are ignored after the question has changed by itself: they were meant for another."""
 MAX_GUIDANCE = 4000
 
 
@@ -128,7 +128,7 @@ class ViewMode(StrEnum):
 
 
 class ViewRequest(NamedTuple):
-    """What a key asks for beyond the view: `quit`, `refresh`, or `answer` a question."""
+    """What a key asks for outside the view: `quit`, `refresh`, or `answer` a question."""
 
     kind: str
     question: Question | None = None
@@ -141,15 +141,15 @@ class ViewState(Record, kw_only=True):
     """The question's id."""
     mode: ViewMode = ViewMode.LOOK
     option: str = ""
-    """The answer that is confirmed, or guidance is typed for; empty when it is not chosen yet."""
+    """The answer that is being confirmed, or for which guidance is typed; empty if none is chosen."""
     guidance: str = ""
     """The guidance typed for the selected question."""
     message: str = ""
-    """What came of the last key."""
+    """The result of the last key."""
     steady_at: float = 0.0
-    """From when on answers are taken."""
+    """From when on answers are accepted."""
     why_not: str = ""
-    """Why nothing can be answered from here; empty when it can."""
+    """Why this view cannot answer; empty if it can."""
 
 
 def selected_question(state: ViewState, questions: Sequence[Question]) -> Question | None:
@@ -157,7 +157,7 @@ def selected_question(state: ViewState, questions: Sequence[Question]) -> Questi
 
 
 def initial_state(questions: Sequence[Question], *, why_not: str = "") -> ViewState:
-    """The state to begin with: the oldest question is looked at."""
+    """The initial state: the oldest question is selected."""
     first = questions[0].escalation_id if questions else ""
     return ViewState(selected=first, why_not=why_not, message=why_not)
 
@@ -165,9 +165,9 @@ def initial_state(questions: Sequence[Question], *, why_not: str = "") -> ViewSt
 def update_questions(
     state: ViewState, before: Sequence[Question], after: Sequence[Question], now: float
 ) -> ViewState:
-    """The state when the questions have changed: the same one is looked at while it is there.
+    """The state after the questions have changed: the selection stays while its question exists.
 
-    Should it be gone, or its options be others, the keys rest for a moment.
+    If the question is gone, or its options have changed, keys are ignored for a moment.
     """
     was, still = selected_question(state, before), selected_question(state, after)
     if still is not None:
@@ -195,7 +195,7 @@ def _interrupt(state: ViewState, now: float, why: str) -> ViewState:
 def handle_key(
     state: ViewState, questions: Sequence[Question], press: KeyPress, now: float
 ) -> tuple[ViewState, ViewRequest | None]:
-    """What a key leads to: another state, and what is asked for."""
+    """The effect of a key: the new state, and a request."""
     match state.mode:
         case ViewMode.TYPE:
             return _handle_typed_key(state, questions, press)
@@ -226,7 +226,7 @@ def _handle_look_key(
 
 
 def _move_selection(state: ViewState, questions: Sequence[Question], by: int) -> ViewState:
-    """The question before or after; what was typed belongs to the one that is left."""
+    """Selects the previous or next question; typed text belongs to the one that is left."""
     names = [found.escalation_id for found in questions]
     if not names:
         return state
@@ -282,7 +282,7 @@ def _handle_confirm_key(
 def _handle_typed_key(
     state: ViewState, questions: Sequence[Question], press: KeyPress
 ) -> tuple[ViewState, ViewRequest | None]:
-    """What typing leads to: more text, an end of it, or the answer that it was typed for."""
+    """The effect of typing: more text, its end, or the answer for which it was typed."""
     question = selected_question(state, questions)
     if press.key == ENTER and question is not None and state.option:
         return _request_answer(state, question, state.option)

@@ -33,9 +33,9 @@ _READ = 4096
 
 
 class Signals:
-    """Signals as news, each told once, while this is entered; the handlers that were there come back.
+    """Signals as a queue, while this context is active; the previous handlers are restored afterwards.
 
-    What is ignored stays ignored. Only a process's main thread can have them.
+    Ignored signals stay ignored. Only a process's main thread can use this.
     """
 
     def __init__(self) -> None:
@@ -69,11 +69,11 @@ class Signals:
 
     @property
     def wakes(self) -> int:
-        """A file that can be read from when a signal came."""
+        """A file that becomes readable when a signal arrives."""
         return self._reader
 
     def take(self) -> set[int]:
-        """The signals that came since it was last asked."""
+        """The signals that arrived since the last call."""
         with suppress(BlockingIOError):
             while os.read(self._reader, _READ):
                 pass
@@ -82,7 +82,7 @@ class Signals:
         return came
 
     def suspend_if_asked(self) -> None:
-        """Stops this process until it is continued, if the terminal asked for that."""
+        """Suspends this process until it is continued, if the terminal asked for that."""
         if self._is_asked_to_stop:
             before = signal.signal(signal.SIGTSTP, signal.SIG_DFL)
             os.kill(os.getpid(), signal.SIGTSTP)
@@ -93,7 +93,7 @@ class Signals:
 
 @contextmanager
 def raw_keys(keyboard: int, write: Callable[[str], object]) -> Iterator[None]:
-    """Has keys come as they are pressed and unseen, and what is pasted told apart from them."""
+    """Delivers keys as they are pressed, without echo, and marks pasted text."""
     try:
         before = termios.tcgetattr(keyboard)
     except termios.error as error:
@@ -111,7 +111,7 @@ def raw_keys(keyboard: int, write: Callable[[str], object]) -> Iterator[None]:
 
 
 def wait_for_input(keyboard: int, wakes: int, seconds: float) -> bytes | None:
-    """What was typed within that time; empty when nothing was or a signal came, None when the terminal has gone."""
+    """The input within that time; empty if there was none or a signal arrived, None if the terminal is gone."""
     ready, _, _ = select.select([keyboard, wakes], [], [], seconds)
     if keyboard not in ready:
         return b""
@@ -126,36 +126,36 @@ def wait_for_input(keyboard: int, wakes: int, seconds: float) -> bytes | None:
 TICK_SECONDS = 0.1
 ESCAPE_SECONDS = 0.05
 LOOK_AGAIN_SECONDS = 5.0
-"""The board is read at least so often: leases end and files come without anybody's word."""
+"""How often the board is read at least: leases end and files arrive without notice."""
 LEAST_SECONDS = 0.2
 SHARE = 10
-"""Reading takes no more than one part in so many of the time, however large the ledger is."""
+"""Reading takes at most this part of the time, however large the ledger is."""
 
 
 class ExitReason(StrEnum):
     QUIT = "quit"
     STOPPED = "stopped"
-    """Whoever started it asked."""
+    """The process that started the view asked it to stop."""
     SIGNALLED = "signalled"
     GONE = "gone"
-    """The terminal is not there any more."""
+    """The terminal is gone."""
 
 
 class BoardSource(Protocol):
-    """What the view looks at, and how it answers."""
+    """The source of the board, and the way to answer."""
 
     name: str
     why_not: str
     """Why nothing can be answered from here; empty when it can."""
 
     def now(self) -> Instant:
-        """What time it is."""
+        """The current time."""
 
     def has_changed(self) -> bool:
-        """True when something has changed since it was last looked at."""
+        """True if something has changed since the last read."""
 
     def read_board(self, focus: str, *, is_thorough: bool = False) -> Board:
-        """The board as it is; thoroughly, files that came from outside are read in first."""
+        """The current board; `thoroughly` first reads event files from outside."""
 
     def answer(self, question: Question, option: str, guidance: str) -> str:
         """Answers a question, and returns the outcome or the refusal as text."""
@@ -165,17 +165,17 @@ class Terminal(NamedTuple):
     keyboard: int
     """The file that keys are read from."""
     write: Any
-    """The stream that is drawn on."""
+    """The stream on which the view draws."""
     environment: Mapping[str, str]
-    """What kind of terminal it is, and whether colours are wanted."""
+    """The kind of terminal, and whether colours are wanted."""
 
 
 def show_view(
     source: BoardSource, terminal: Terminal, stop: Callable[[], bool] = lambda: False
 ) -> ExitReason:
-    """Shows the board until somebody leaves it, and gives the terminal back as it was, whatever happens.
+    """Shows the board until the user quits, and restores the terminal in any case.
 
-    It belongs into the main thread, and looks at `stop` ten times a second.
+    It must run in the main thread, and checks `stop` ten times a second.
     """
     view = _View(source, terminal)
     try:
@@ -188,7 +188,7 @@ def show_view(
 
 
 class _View:
-    """A board on a screen, and the state of its viewer."""
+    """A board on a screen, and the viewer's state."""
 
     def __init__(self, source: BoardSource, terminal: Terminal) -> None:
         self._source = source
@@ -201,7 +201,7 @@ class _View:
         self._drawn: tuple[object, ...] = ()
 
     def watch(self, signals: Signals, stop: Callable[[], bool]) -> ExitReason | None:
-        """Shows the board until it ends; None when the terminal has to be taken again."""
+        """Shows the board until it ends; None if the terminal has to be set up again."""
         keyboard, self._drawn = state.Keyboard(), ()
         live_display = Live(
             console=self._console,
@@ -232,7 +232,7 @@ class _View:
         self._terminal.write.flush()
 
     def _draw(self, live: Live) -> None:
-        """Draws when something is new: the board, the typed text, the size, or the second by which ages are shown."""
+        """Draws if something is new: the board, the typed text, the size, or the second that ages show."""
         now, size = self._source.now(), self._console.size
         drawn = (now[:19], self._board, self._state, size)
         if drawn != self._drawn:
@@ -263,7 +263,7 @@ class _View:
         self._read_board(is_thorough=request.kind == "refresh")
 
     def _refresh_if_due(self) -> None:
-        """Looks again when something has changed, or nothing was heard for a while."""
+        """Reads again if something has changed, or after a while."""
         passed = time.monotonic() - self._looked
         if passed >= LOOK_AGAIN_SECONDS:
             self._read_board(is_thorough=True)
@@ -271,7 +271,7 @@ class _View:
             self._read_board()
 
     def _read_board(self, *, is_thorough: bool = False) -> None:
-        """Reads the board. Should that fail, the last one stays, with what is wrong on top of it."""
+        """Reads the board. If that fails, the last one stays, with the error above it."""
         begun_at = time.monotonic()
         before = self._board
         try:
@@ -295,7 +295,7 @@ class _Console(Console):
 
 
 def _console(terminal: Terminal) -> Console:
-    """A console as wide as its terminal, whatever it was once said to be."""
+    """A console as wide as its terminal, whatever width it was given before."""
     fixed = ("COLUMNS", "LINES")
     return _Console(
         file=terminal.write,
