@@ -16,10 +16,10 @@ from remand.interfaces.http.authentication import (
     AccessOptions,
     Authenticator,
     RequestFacts,
-    log_in_routes,
     read_cookie,
 )
 from remand.interfaces.http.calls import CallRunner
+from remand.interfaces.http.log_in import log_in_routes
 from remand.interfaces.http.pages import live, site
 from remand.interfaces.http.pages.live import LiveUpdates, event_text
 from remand.interfaces.http.pages.page import PageAddress
