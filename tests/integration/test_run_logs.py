@@ -10,7 +10,7 @@ import pytest
 from remand.adapters.hosts.launcher import find_words
 from remand.adapters.system.scheduler_files import MANY, RunLogs
 from remand.app.scheduler.chores import last_sign
-from remand.app.scheduler.status import SchedulerStatus, encode_status
+from remand.app.scheduler.ports import SchedulerStatus, encode_status
 from remand.domain.instant import format_instant
 from remand.testing.builders import LATER, NOW
 

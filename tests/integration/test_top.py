@@ -20,7 +20,7 @@ from remand.app.errors import EnvironmentFault
 from remand.app.history.activity import ActivityEntry, ActivityFollower
 from remand.app.ledger_watch import LedgerWatch
 from remand.app.requests import Rules
-from remand.app.scheduler.status import BreachStatus, SchedulerStatus, encode_status
+from remand.app.scheduler.ports import BreachStatus, SchedulerStatus, encode_status
 from remand.domain.task import Status
 from remand.interfaces.cli.context import CallOrigin, Context
 from remand.interfaces.cli.registry import CommandCall

@@ -16,7 +16,7 @@ from remand.app.inbox.objections import objection_questions
 from remand.app.inbox.questions import ALERT_KIND as ALERT
 from remand.app.inbox.questions import Question, alert_questions, escalation_question
 from remand.app.requests import Rules
-from remand.app.scheduler.status import SchedulerStatus, unstartable_by_status
+from remand.app.scheduler.ports import SchedulerStatus, unstartable_by_status
 from remand.domain.access.team import USER
 from remand.domain.decisions.findings import open_findings, possible_settlers
 from remand.domain.decisions.notices import open_alert

@@ -11,8 +11,8 @@ from remand.app.errors import RemandError
 from remand.app.history.activity import ActivityEntry, ActivityFollower
 from remand.app.ledger import Ledger
 from remand.app.requests import Rules
-from remand.app.scheduler import status as scheduling
-from remand.app.scheduler.status import SchedulerStatus
+from remand.app.scheduler import ports as scheduling
+from remand.app.scheduler.ports import SchedulerStatus
 from remand.domain.instant import Instant
 from remand.ledger.store import Transaction
 

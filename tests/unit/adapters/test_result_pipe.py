@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from remand.adapters.gates import python_results
-from remand.adapters.gates.results import watch_results
-from remand.adapters.gates.runner_plugins import find_plugin_loader
+from remand.adapters.gates.results import find_plugin_loader, watch_results
 from remand.adapters.parsers.test_reports import parse_junit
 from remand.app.gates.ports import ToolOutput
 from remand.domain.gate.gate import Measurement

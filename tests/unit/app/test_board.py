@@ -25,7 +25,7 @@ from remand.app.board import (
     read_task_page,
 )
 from remand.app.requests import Rules
-from remand.app.scheduler.status import ActiveAgent, ActiveMeasurement, BreachStatus, SchedulerStatus
+from remand.app.scheduler.ports import ActiveAgent, ActiveMeasurement, BreachStatus, SchedulerStatus
 from remand.domain import commands as c
 from remand.domain.access.team import Role, Team
 from remand.domain.gate.state import GateState, update_gates

@@ -1,22 +1,286 @@
-"""Gate results: reported through a pipe while tests run, stored in a sealed cache, and written as reports."""
+"""Gate results: reported through a pipe by plugins of test runners, stored in a sealed cache, and written as reports."""
 
 from __future__ import annotations
 
 import hmac
 import os
 import re
+import shlex
 import stat
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import cache, partial
 from hashlib import sha256
+from secrets import token_hex
+from typing import NamedTuple
 
 import msgspec
 
-from remand.adapters.gates.runner_plugins import VARIABLE, find_plugin_loader
 from remand.adapters.system.files import atomic_write
 from remand.app.gates.ports import MIB, ResultWatch
 from remand.integrity.result_records import ResultRecord
+
+_OWN = os.path.dirname(__file__)
+_COMMON = "from remand.adapters.gates import python_results as told\n"
+"""The import by which our own tools see the common module; at run time it is loaded differently."""
+_LOADED = """import types
+told = types.ModuleType("told")
+for _name, _space in (("told", told.__dict__), ("plugin", globals())):
+    with open(f"{__file__}.{_name}", encoding="utf-8") as _file:
+        exec(compile(_file.read(), "<results>", "exec"), _space)
+"""
+"""Coverage tools ignore code that belongs to no file."""
+VARIABLE = "REMAND_RESULTS"
+"""The path of the pipe, for plugins that are not loaded from the same folder."""
+_ISOLATED = ("-I", "-E")
+_PYTHON = re.compile(r"(?:python|pypy)[\d.]*")
+_HARMLESS = ("-B", "-E", "-s", "-S", "-u", "-b", "-bb", "-O", "-Werror", "-Wd", "-X", "dev", "utf8")
+"""Python options that do not change how a script is found and run, compared with a module."""
+
+PluginLoader = Callable[[Sequence[str], str], tuple[tuple[str, ...], dict[str, str]]]
+"""Writes a runner's plugin next to the pipe, and returns the command that loads it and the environment it needs."""
+
+
+def find_plugin_loader(command: Sequence[str]) -> PluginLoader | None:
+    """The plugin loader for a command's runner; None if it cannot report results."""
+    if _is_pytest(command):
+        return _load_pytest
+    if _unittest_place(command):
+        return _load_unittest
+    if options := _read_go_options(command):
+        return partial(_load_go, options)
+    if _is_cargo_test(command):
+        return _load_cargo
+    return next((partial(_load_reporter, one) for one in _REPORTERS if one.find_places(command)), None)
+
+
+def _is_pytest(command: Sequence[str]) -> bool:
+    """True for pytest, by name or as a module of a Python that accepts our plugin."""
+    for place, word in enumerate(command):
+        name = os.path.basename(word)
+        if name in ("pytest", "py.test"):
+            return place == 0 or command[place - 1] == "-m" or command[place - 1] in ("run", "--")
+        if name in _ISOLATED or name in ("sh", "bash", "make", "tox", "nox", "unittest"):
+            return False
+    return False
+
+
+def _load_pytest(command: Sequence[str], place: str) -> tuple[tuple[str, ...], dict[str, str]]:
+    name = _write_python_plugin(place, "pytest_results.py")
+    pipe = os.path.join(place, "pipe")
+    return tuple(command), {VARIABLE: pipe, "PYTEST_PLUGINS": name, "PYTHONPATH": place}
+
+
+def _write_python_plugin(place: str, plugin: str) -> str:
+    """Writes a plugin next to the pipe, under a name that no project file can have; returns that name."""
+    name = f"remand_results_{token_hex(8)}"
+    path = os.path.join(place, f"{name}.py")
+    _write_new(path, _LOADED)
+    _write_new(f"{path}.told", _plugin_text("python_results.py"))
+    _write_new(f"{path}.plugin", _plugin_text(plugin).replace(_COMMON, ""))
+    return name
+
+
+def _unittest_place(command: Sequence[str]) -> int:
+    """The index of `-m unittest` after a Python whose options allow our script instead; 0 if there is none."""
+    for place in range(1, len(command) - 1):
+        if (command[place], command[place + 1]) == ("-m", "unittest"):
+            before = command[:place]
+            at = next(
+                (at for at, word in enumerate(before) if _PYTHON.fullmatch(os.path.basename(word))), None
+            )
+            options = before[at + 1 :] if at is not None else ("",)
+            return place if all(word in _HARMLESS for word in options) else 0
+    return 0
+
+
+def _load_unittest(command: Sequence[str], place: str) -> tuple[tuple[str, ...], dict[str, str]]:
+    script = os.path.join(place, f"{_write_python_plugin(place, 'unittest_results.py')}.py")
+    at = _unittest_place(command)
+    return (*command[:at], script, *command[at + 2 :]), {VARIABLE: os.path.join(place, "pipe")}
+
+
+_GO_BUILD = ("-C", "-mod", "-modfile", "-tags")
+"""Options of `go test` that decide which files belong to a package."""
+_GO_VALUES = (
+    *_GO_BUILD,
+    *(
+        "-asmflags",
+        "-bench",
+        "-benchtime",
+        "-count",
+        "-covermode",
+        "-coverpkg",
+        "-coverprofile",
+        "-cpu",
+        "-fuzz",
+        "-gcflags",
+    ),
+    *(
+        "-ldflags",
+        "-o",
+        "-outputdir",
+        "-p",
+        "-parallel",
+        "-pkgdir",
+        "-run",
+        "-shuffle",
+        "-skip",
+        "-timeout",
+        "-vet",
+    ),
+)
+_GO_PACKAGES = (
+    '{{if or .TestGoFiles .XTestGoFiles}}{"kind":"package","names_all":NAMES_ALL,"id":{{printf "%q" .ImportPath}},'
+    '"ids":[{{printf "%q" .Dir}}{{range .TestGoFiles}},{{printf "%q" .}}{{end}}'
+    '{{range .XTestGoFiles}},{{printf "%q" .}}{{end}}]}{{"\\n"}}{{end}}'
+)
+"""One record per package with tests: its folder, and its test files under the build's constraints."""
+
+
+class _GoOptions(NamedTuple):
+    """The options of a `go test -json` command."""
+
+    place: int
+    """The index of `test`."""
+    build: tuple[str, ...]
+    """The options that select the files of a package."""
+    packages: tuple[str, ...]
+    runs_all: bool
+
+
+def _read_go_options(command: Sequence[str]) -> _GoOptions | None:
+    """The options if a command is `go test -json`, possibly behind `env`; otherwise None."""
+    places = [
+        at
+        for at in range(1, len(command))
+        if command[at] == "test" and os.path.basename(command[at - 1]) == "go"
+    ]
+    if not places or any(os.path.basename(word) in ("sh", "bash") for word in command[: places[0]]):
+        return None
+    words = iter(command[places[0] + 1 :])
+    build: list[str] = []
+    packages: list[str] = []
+    has_json, runs_all = False, True
+    for word in words:
+        name, separator, _ = f"-{word.lstrip('-')}".partition("=") if word.startswith("-") else ("", "", "")
+        if name in ("-exec", "-c", "-i", "-list"):
+            return None
+        if name == "-args":
+            break
+        value = (next(words, ""),) if name in _GO_VALUES and not separator else ()
+        has_json |= word in ("-json", "--json")
+        runs_all &= name not in ("-run", "-skip", "-failfast", "-bench", "-fuzz")
+        if not name:
+            packages.append(word)
+        elif name in _GO_BUILD:
+            build += (word, *value)
+    return _GoOptions(places[0], tuple(build), tuple(packages), runs_all) if has_json else None
+
+
+def _load_go(
+    options: _GoOptions, command: Sequence[str], place: str
+) -> tuple[tuple[str, ...], dict[str, str]]:
+    at, pipe = options.place, shlex.quote(os.path.join(place, "pipe"))
+    template = _GO_PACKAGES.replace("NAMES_ALL", "true" if options.runs_all else "false")
+    listing = (*command[:at], "list", *options.build, "-e", "-f", template, *options.packages)
+    script = f"""echo '{{"kind":"unfit"}}' >{pipe}; {shlex.join(listing)} >{pipe} 2>/dev/null; exec "$@\""""
+    tested = (*command[: at + 1], "-exec", _write_program(place, "go_results.sh"), *command[at + 1 :])
+    return ("/bin/sh", "-c", script, "sh", *tested), {}
+
+
+_CARGO_STOPS = ("--no-run", "--target", "--doc", "--config", "--list", "--logfile", "--format")
+
+
+def _is_cargo_test(command: Sequence[str]) -> bool:
+    """True for `cargo test`, possibly behind `env` and with a toolchain, that runs what it builds on this machine."""
+    for at, word in enumerate(command):
+        if os.path.basename(word) in ("sh", "bash"):
+            return False
+        if os.path.basename(word) == "cargo":
+            rest = [one for one in command[at + 1 :] if not one.startswith("+")]
+            return rest[:1] in (["test"], ["t"]) and not any(
+                one.split("=")[0] in _CARGO_STOPS for one in rest
+            )
+    return False
+
+
+def _load_cargo(command: Sequence[str], place: str) -> tuple[tuple[str, ...], dict[str, str]]:
+    return (_write_program(place, "cargo_results.sh"), *command), {}
+
+
+def _write_program(place: str, name: str) -> str:
+    path = os.path.join(place, name)
+    _write_new(path, _plugin_text(name))
+    os.chmod(path, 0o700)
+    return path
+
+
+class _Reporter(NamedTuple):
+    """How to add our reporter to a JavaScript runner's command line, alongside the existing one."""
+
+    runner: re.Pattern[str]
+    option: re.Pattern[str]
+    """The option that sets the existing reporter: ours must not replace the reporters in the project's settings."""
+    name: str
+    files: tuple[str, ...]
+    """The files written next to the pipe, the reporter first."""
+
+    def find_places(self, command: Sequence[str]) -> list[int]:
+        """The indexes of the words with the option, either as a word of its own or inside a shell line."""
+        if not any(self.runner.search(word) for word in command):
+            return []
+        words = (*command, "")
+        places = range(len(command))
+        return [
+            at
+            for at in places
+            if self.option.search(words[at]) or self.option.fullmatch(f"{words[at]} {words[at + 1]}")
+        ]
+
+
+_REPORTERS = (
+    _Reporter(
+        re.compile(r"(?:^|[\s/])vitest(?:\.m?js)?(?=\s|$)"),
+        re.compile(r"""(?:^|(?<=\s))--reporter[= ]["']?junit["']?(?=\s|$)"""),
+        "--reporter",
+        ("vitest_results.mjs", "vitest_assertions.mjs", "assertion_notes.cjs"),
+    ),
+    _Reporter(
+        re.compile(r"(?:^|[\s/])(?:jest(?:\.js)?(?=\s|$)|react-scripts\s+test)"),
+        re.compile(r"""(?:^|(?<=\s))--reporters[= ]["']?[^\s"']*\bjest-junit["']?(?=\s|$)"""),
+        "--reporters",
+        ("jest_results.cjs", "jest_assertions.cjs", "assertion_notes.cjs"),
+    ),
+)
+
+
+def _load_reporter(
+    reporter: _Reporter, command: Sequence[str], place: str
+) -> tuple[tuple[str, ...], dict[str, str]]:
+    for name in reporter.files:
+        _write_new(os.path.join(place, name), _plugin_text(name))
+    option = f"{reporter.name}={os.path.join(place, reporter.files[0])}"
+    words, at = list(command), reporter.find_places(command)[0]
+    found = reporter.option.search(words[at])
+    if found is None or found[0] == words[at]:
+        words.insert(at, option)
+    else:
+        words[at] = f"{words[at][: found.start()]}{shlex.quote(option)} {words[at][found.start() :]}"
+    return tuple(words), {}
+
+
+def _write_new(path: str, text: str) -> None:
+    with open(path, "x", encoding="utf-8") as file:
+        file.write(text)
+
+
+@cache
+def _plugin_text(name: str) -> str:
+    with open(os.path.join(_OWN, name), encoding="utf-8") as file:
+        return file.read()
+
 
 KEPT_RESULTS = 2000
 _RESULT_KEY = re.compile(r"[0-9a-f]{64}")

@@ -11,7 +11,7 @@ from contextlib import suppress
 from datetime import UTC, datetime
 
 from remand.adapters.system.files import atomic_write, program_folders, require_lock
-from remand.app.scheduler.status import decode_status, unstartable_by_status
+from remand.app.scheduler.ports import decode_status, unstartable_by_status
 from remand.domain.access.team import Member
 from remand.domain.instant import Instant, format_instant
 from remand.domain.text.words import remove_invisible

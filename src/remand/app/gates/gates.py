@@ -1,4 +1,4 @@
-"""The gates of a ledger: by what a commit is measured, its verdict, done claims, stops and the user's pause."""
+"""The gates of a ledger: by what a commit is measured, its verdict, done claims, stops, the user's pause, and sessions without a task."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from remand.app.errors import EnvironmentFault
 from remand.app.facts import GateTerms
 from remand.app.gates import change_examination, measurement, queued_work
-from remand.app.gates.done_claims import ClaimOutcome, DoneClaims
+from remand.app.gates.done_claims import ClaimOutcome, DoneClaims, StopResponder
 from remand.app.gates.known_results import (
     KnownVerdicts,
     MeasurementTerms,
@@ -31,16 +31,25 @@ from remand.app.gates.ports import (
     ignore_progress,
 )
 from remand.app.gates.preparation import PreparationBase
-from remand.app.gates.stops import StopResponder
 from remand.app.ledger import Ledger
 from remand.app.requests import Answer, Request
 from remand.app.settings import SettingsSource
+from remand.domain import commands as c
+from remand.domain.access.team import THE_COORDINATOR
 from remand.domain.decisions.findings import without_configuration_finding
 from remand.domain.decisions.gates import require_off_base
-from remand.domain.gate.gate import Gate, GatePolicy, policy_digest
-from remand.domain.gate.verdict import INTEGRITY_GATE, GateStatus, Verdict, WorkBase
+from remand.domain.gate.gate import Gate, GateMode, GatePolicy, policy_digest
+from remand.domain.gate.verdict import (
+    INTEGRITY_GATE,
+    GateStatus,
+    Verdict,
+    WorkBase,
+    fit_to_event,
+    make_unstarted_verdict,
+)
 from remand.domain.instant import Instant, add_seconds, is_instant
 from remand.domain.record import NamedTuple
+from remand.domain.refusals import Refused
 from remand.domain.task import Task
 from remand.startup import TYPE_CHECKING
 
@@ -368,3 +377,88 @@ def _without_base_changes(judged: VerdictResult, terms: MeasurementTerms) -> Ver
     if not terms.has_base_rules:
         return judged
     return judged._replace(verdict=without_configuration_finding(judged.verdict))
+
+
+UNTITLED = "(a session without a prompt)"
+
+
+class SoloWork(NamedTuple):
+    """A session's working tree, and all that it is measured by."""
+
+    name: str
+    """The session, by a name that no other has."""
+    start: str
+    """The snapshot that it began with."""
+    end: str
+    policy: GatePolicy
+    title: str = ""
+    host: str = ""
+    foreign: tuple[str, ...] = ()
+    """Files that others have changed since."""
+    left_out: tuple[str, ...] = ()
+
+
+class SoloVerdict(NamedTuple):
+    """What was found, and whether it has to do with what the session changed."""
+
+    verdict: Verdict
+    is_own: bool = True
+
+
+class SoloMeasurement:
+    """Measures sessions, and records their verdicts in a ledger that nothing publishes."""
+
+    def __init__(self, gates: Gates, ledger: Ledger) -> None:
+        self._gates = gates
+        self._ledger = ledger
+
+    def measure(self, work: SoloWork) -> SoloVerdict:
+        """The verdict on a session's tree, recorded under the session."""
+        try:
+            found = self._verdict(work)
+        except (EnvironmentFault, OSError) as fault:
+            found = SoloVerdict(make_unstarted_verdict(work.end, "", str(fault)))
+        self._record(work, found)
+        return found
+
+    def _verdict(self, work: SoloWork) -> SoloVerdict:
+        """Measured against the start. A failure counts that is not there as well with others' changes alone."""
+        terms = MeasurementTerms(
+            commit=work.end,
+            base=work.start,
+            policy=_without_strict_gates(work.policy),
+            is_base_lazy=True,
+            # What an earlier session left uncommitted, rules included, is in the start: no step gets secrets here.
+            prepare_base=self._gates.prepare_base(work.start),
+        )
+        verdict = self._gates.verdict(terms).verdict
+        if verdict.status is not GateStatus.FAILED or not work.foreign:
+            return SoloVerdict(verdict)
+        others = self._gates.merge_trees(work.start, work.end, work.foreign)
+        own = self._gates.verdict(replace(terms, base=others)).verdict
+        if own.status is GateStatus.FAILED:
+            return SoloVerdict(replace(own, base=work.start))
+        return SoloVerdict(verdict, is_own=False)
+
+    def _record(self, work: SoloWork, found: SoloVerdict) -> None:
+        session = c.AddTask(title=work.title or UNTITLED, category="session")
+        added = self._ledger.ask_as(THE_COORDINATOR, session, key=f"session-{work.name}")
+        if isinstance(added, Refused):
+            raise EnvironmentFault(f"The session could not be recorded: {added.message}")
+        command = c.RecordSessionVerdict(
+            task_id=added.task.id,
+            verdict=fit_to_event(found.verdict),
+            host=work.host,
+            is_own=found.is_own,
+            left_out=work.left_out,
+        )
+        self._ledger.ask_as(THE_COORDINATOR, command)
+
+
+def _without_strict_gates(policy: GatePolicy) -> GatePolicy:
+    """The rules of a session: nobody is blamed for what was so when it began."""
+    gates = tuple(
+        replace(gate, mode=GateMode.DELTA) if gate.mode is GateMode.STRICT else gate
+        for gate in policy.gates or ()
+    )
+    return replace(policy, gates=gates)

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from remand.app.forge.sync import ForgeSync
 from remand.app.gates.jobs import Chore
 from remand.app.notices import NoticeDelivery
-from remand.app.scheduler import status
+from remand.app.scheduler import ports
 from remand.app.scheduler.ledger_client import LedgerClient
 from remand.app.scheduler.ports import AgentLauncher, AgentLogs, StateFile, WorktreeCleanup
 from remand.app.scheduler.runs import FORGOTTEN_SECONDS, AgentRuns, RunEnvironment, Workers
@@ -39,7 +39,7 @@ def last_sign(file: StateFile, logs: AgentLogs, run_id: str) -> Instant:
 
     The run was alive as long as the scheduler wrote its status or the agent wrote to its log.
     """
-    found = status.decode_status(file.read() or b"")
+    found = ports.decode_status(file.read() or b"")
     return max(found.tick_at, logs.last_written(run_id)) if found else ""
 
 
@@ -63,7 +63,7 @@ class StatusWriter:
         self._now = now
         self._pid = pid
         self._started_at = now()
-        self._last: status.SchedulerStatus | None = None
+        self._last: ports.SchedulerStatus | None = None
         self.chores: tuple[Chore, ...] = ()
         """Chores whose errors the status reports."""
 
@@ -74,9 +74,9 @@ class StatusWriter:
         if not is_stale and last is not None and replace(current, tick_at=last.tick_at) == last:
             return ""
         self._last = current
-        return "" if self._file.write(status.encode_status(current)) else "the status file cannot be written"
+        return "" if self._file.write(ports.encode_status(current)) else "the status file cannot be written"
 
-    def _status(self) -> status.SchedulerStatus:
+    def _status(self) -> ports.SchedulerStatus:
         now, clock, scheduler = self._now(), self._scheduler.clock(), self._scheduler
 
         def instant(ticks: float) -> Instant:
@@ -84,14 +84,14 @@ class StatusWriter:
             return f"{add_seconds(now, ticks - clock)[:19]}.000000Z"
 
         troubles = dict.fromkeys(f"{chore.name}: {chore.trouble}" for chore in self.chores if chore.trouble)
-        return status.SchedulerStatus(
+        return ports.SchedulerStatus(
             pid=self._pid,
             started_at=self._started_at,
             tick_at=now,
             tier=self._launcher.tier,
             detail=self._launcher.detail,
             breaker=tuple(
-                status.BreachStatus(
+                ports.BreachStatus(
                     cause=breach.scope,
                     message=breach.message,
                     since=instant(breach.since),
@@ -102,7 +102,7 @@ class StatusWriter:
             waiting=scheduler.blocked_reason,
             forge="; ".join(troubles),
             agents=tuple(
-                status.ActiveAgent(
+                ports.ActiveAgent(
                     run_id=run.assignment.run_id,
                     task_id=run.assignment.task.id,
                     agent=run.assignment.member.name,
@@ -113,7 +113,7 @@ class StatusWriter:
                 for run in scheduler.active_runs
             ),
             gates=tuple(
-                status.ActiveMeasurement(
+                ports.ActiveMeasurement(
                     task_id=job.task_id, agent=job.member.name, started_at=instant(job.since)
                 )
                 for job in scheduler.active_measurements

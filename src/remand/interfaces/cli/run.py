@@ -21,8 +21,8 @@ from remand.app.gates.jobs import DEAD_SECONDS, WorkerTerms
 from remand.app.history.activity import ActivityEntry
 from remand.app.inbox.decisions import command_for_answer
 from remand.app.inbox.questions import Question
+from remand.app.scheduler.ports import SchedulerStatus
 from remand.app.scheduler.scheduler import SchedulerHandle
-from remand.app.scheduler.status import SchedulerStatus
 from remand.app.tasks.queue import startable_workers
 from remand.config import inherited_environment
 from remand.config.gates import parse_labels

@@ -10,7 +10,7 @@ import msgspec
 
 from remand.app import hook_calls, prompts
 from remand.app.events.task_folds import task_events
-from remand.app.gates.stops import Stop, StopReply, StopResponder
+from remand.app.gates.done_claims import Stop, StopReply, StopResponder
 from remand.app.hook_calls import HookAnswer
 from remand.app.requests import Request
 from remand.app.tasks.lookup import Lineage, find_task_id, lockout_facts

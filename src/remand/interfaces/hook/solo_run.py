@@ -6,7 +6,7 @@ import sys
 
 import msgspec
 
-from remand.app.gates.solo import SoloMeasurement, SoloVerdict, SoloWork
+from remand.app.gates.gates import SoloMeasurement, SoloVerdict, SoloWork
 from remand.config import parse
 from remand.domain import solo
 from remand.domain.gate.verdict import Verdict

@@ -14,7 +14,7 @@ from remand.app.board import ActiveWork, Board, WaitingTask
 from remand.app.history.activity import ActivityEntry
 from remand.app.inbox.decisions import DecisionQuestion
 from remand.app.inbox.questions import Question
-from remand.app.scheduler.status import SchedulerStatus
+from remand.app.scheduler.ports import SchedulerStatus
 from remand.domain.decisions.objections import DISMISS, DISMISS_ALL
 from remand.domain.instant import Instant
 from remand.domain.text.words import single_line

@@ -2,7 +2,7 @@
 
 from msgspec.structs import replace
 
-from remand.app.gates.stops import Stop, StopReply, StopResponder
+from remand.app.gates.done_claims import Stop, StopReply, StopResponder
 from remand.domain.access.team import Member
 from remand.domain.events.work import IdleStopCounted
 from remand.domain.task import Status

@@ -6,8 +6,7 @@ import pytest
 
 from remand.app.board import BoardContext, read_board
 from remand.app.events.task_folds import task_events
-from remand.app.gates.done_claims import ClaimOutcome
-from remand.app.gates.stops import Stop, StopResponder
+from remand.app.gates.done_claims import ClaimOutcome, Stop, StopResponder
 from remand.app.inbox.decisions import command_for_answer, open_questions
 from remand.app.inbox.held_findings import HeldQuestion, held_work
 from remand.app.inbox.questions import Question

@@ -1,7 +1,7 @@
 """Holds what a scheduler does between its looks: what it tells, what it remembers, and what it takes down."""
 
 from remand.app.gates.jobs import Chore
-from remand.app.scheduler import status
+from remand.app.scheduler import ports
 from remand.app.scheduler.chores import FRESH_SECONDS, make_chores
 from remand.app.scheduler.ports import CannotRun
 from remand.domain import commands as c
@@ -69,8 +69,8 @@ class ChoreSetup:
         chore.run_now()
         return chore.trouble
 
-    def told(self) -> status.SchedulerStatus:
-        found = status.decode_status(self.file.content or b"")
+    def told(self) -> ports.SchedulerStatus:
+        found = ports.decode_status(self.file.content or b"")
         assert found is not None
         return found
 

@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from remand.app.scheduler.status import (
+from remand.app.scheduler.ports import (
     MAX_SIZE,
     ActiveAgent,
     ActiveMeasurement,

@@ -4,7 +4,7 @@ from types import SimpleNamespace
 from typing import Any
 from unittest.mock import Mock
 
-from remand.app.gates.stops import Stop, StopReply
+from remand.app.gates.done_claims import Stop, StopReply
 from remand.app.requests import Rules
 from remand.domain import commands as c
 from remand.domain.access.team import Role, Team

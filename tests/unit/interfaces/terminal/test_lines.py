@@ -3,7 +3,7 @@
 from typing import Any
 
 from remand.app.history.activity import activity_entry
-from remand.app.scheduler.status import BreachStatus, SchedulerStatus
+from remand.app.scheduler.ports import BreachStatus, SchedulerStatus
 from remand.interfaces.terminal.screen import activity_line, status_lines
 from remand.testing.builders import LATER, NOW, Session, task_added, task_claimed
 from tests.unit.interfaces.terminal.test_screen import HOSTILE

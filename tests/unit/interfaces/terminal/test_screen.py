@@ -8,7 +8,7 @@ from rich.cells import cell_len
 from rich.console import Console
 
 from remand.app.board import Board, BoardAlert
-from remand.app.scheduler.status import SchedulerStatus
+from remand.app.scheduler.ports import SchedulerStatus
 from remand.domain.instant import add_seconds
 from remand.interfaces.terminal.screen import render_plain, render_screen
 from remand.interfaces.terminal.state import KeyPress, ViewState, handle_key, initial_state

@@ -10,18 +10,18 @@ from typing import Any
 
 import msgspec
 
-from remand.app.analysis.integrity_report import (
+from remand.app.errors import EnvironmentFault, UsageError
+from remand.app.events.signatures import confirmed_events
+from remand.app.gates.known_results import MeasurementTerms, note_measured_gates
+from remand.app.inbox.held_findings import (
     FINDING_EVENTS,
     AuditRow,
     ExaminedCommit,
     KindReport,
     audit_rows,
     count_settlements,
+    settled_kinds,
 )
-from remand.app.errors import EnvironmentFault, UsageError
-from remand.app.events.signatures import confirmed_events
-from remand.app.gates.known_results import MeasurementTerms, note_measured_gates
-from remand.app.inbox.held_findings import settled_kinds
 from remand.domain import commands as c
 from remand.domain.decisions import findings
 from remand.domain.decisions.gates import (

@@ -6,11 +6,11 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 
-from remand.app.analysis.integrity_report import FINDING_EVENTS, KindReport, count_settlements
 from remand.app.analysis.statistics import quantile
 from remand.app.errors import RemandError
 from remand.app.events.signatures import confirmed_events
 from remand.app.events.task_folds import without_garbage_collection
+from remand.app.inbox.held_findings import FINDING_EVENTS, KindReport, count_settlements
 from remand.domain.events.event import Event, event_names
 from remand.domain.events.work import GateErrored, GateHeld, GatePassed, GateRejected
 from remand.domain.gate.verdict import GateResult, GateStatus, Verdict

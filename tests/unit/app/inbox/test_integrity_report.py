@@ -1,6 +1,6 @@
 """Holds that what reviewers said of each kind of integrity finding is counted."""
 
-from remand.app.analysis.integrity_report import KindReport, count_settlements
+from remand.app.inbox.held_findings import KindReport, count_settlements
 from remand.domain.events.work import FindingAccepted, FindingRefused, GateHeld
 from remand.domain.gate.gate import GateFinding
 from remand.domain.gate.verdict import INTEGRITY_GATE, GateStatus
