@@ -1,1 +1,3 @@
-"""Reading the git repository a ledger belongs to."""
+"""Access to the git repository that a ledger belongs to: reading it, and preparing
+worktrees and checkouts.
+"""

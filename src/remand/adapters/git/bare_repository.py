@@ -1,4 +1,4 @@
-"""A bare repository of our own, configured by nobody else, and its objects: trees, blobs and commits by id."""
+"""A private bare repository with its own configuration, and reading and writing its objects by id."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ COSMETIC = (
     *("gitmodulesBlob", "gitmodulesLarge", "gitmodulesMissing", "gitmodulesName", "gitmodulesParse"),
     *("gitmodulesPath", "gitmodulesSymlink", "gitmodulesUpdate", "gitmodulesUrl"),
 )
-"""What git finds wrong in old commits that does no harm here: who wrote when, and submodules, which are not used."""
+"""Checks that `git fsck` skips: flaws in old commits that do no harm here (dates, names, submodules)."""
 _ALONE = SAFE | {"GIT_ALLOC_LIMIT": "1g", "GIT_ATTR_NOSYSTEM": "1", "GIT_NO_REPLACE_OBJECTS": "1"}
 _CONFIG = f"""\
 [core]
@@ -59,21 +59,21 @@ _CONFIG = f"""\
 
 
 class DamagedRepository(EnvironmentFault):
-    """Objects are missing or cannot be read. Where our own repository is at fault, making it again helps."""
+    """Objects are missing or unreadable. If the damaged repository is our own, recreating it helps."""
 
 
 class BareRepository:
-    """A bare repository. It is made when it is first needed, and can be thrown away at any time."""
+    """A private bare repository, created at first use. It may be deleted at any time."""
 
     def __init__(self, path: str) -> None:
         self.path = path
 
     def is_made(self, id_length: int) -> bool:
-        """True if it exists, configured as it is to be, for ids of that length."""
+        """True if it exists with the expected configuration, for object ids of this length."""
         return read_start(os.path.join(self.path, "config"), 1 << 16) == _config(id_length).encode()
 
     def make(self, id_length: int) -> None:
-        """Makes it again atomically: killed in between, it is not there."""
+        """Recreates it atomically: if this process is killed, no repository is left behind."""
         self.remove()
         draft = tempfile.mkdtemp(prefix="new-", dir=os.path.dirname(self.path))
         for name in ("objects/info", "objects/pack", "refs/heads"):
@@ -84,7 +84,7 @@ class BareRepository:
         os.rename(draft, self.path)
 
     def remove(self) -> None:
-        """Removes it, and what a killed process has left of others."""
+        """Removes it, and what killed processes left of others."""
         folder, name = os.path.split(self.path)
         if os.path.lexists(self.path):
             os.rename(self.path, tempfile.mkdtemp(prefix="old-", dir=folder))
@@ -93,11 +93,11 @@ class BareRepository:
                 shutil.rmtree(os.path.join(folder, left), ignore_errors=True)
 
     def is_sound(self) -> bool:
-        """Reads everything again; True when nothing is missing or damaged."""
+        """Reads all objects again; True if nothing is missing or damaged."""
         return not self.run("fsck", "--full", "--no-dangling", "--no-progress", seconds=600).returncode
 
     def environment(self, more: Mapping[str, str] | None = None) -> dict[str, str]:
-        """The whole environment of a git process here."""
+        """The complete environment for a git process in this repository."""
         own = {"PATH": os.environ.get("PATH", os.defpath), "HOME": self.path, "GIT_DIR": self.path}
         return own | _ALONE | dict(more or {})
 
@@ -123,7 +123,7 @@ class BareRepository:
         return finish_process(process, f"git {arguments[0]}", stdin, seconds)
 
     def ask(self, *arguments: str) -> bytes:
-        """What git answers; raises EnvironmentFault when it cannot."""
+        """Runs git and returns its output; raises EnvironmentFault if it fails."""
         answer = self.run(*arguments)
         if answer.returncode:
             raise DamagedRepository(f"git {arguments[0]} failed: {git_error(answer.stderr)}")
@@ -139,14 +139,14 @@ MAX_DEPTH = 200
 
 
 class TreeEntry(NamedTuple):
-    """What a name stands for in a tree."""
+    """One entry of a tree."""
 
     mode: str
     id: str
 
     @property
     def is_tree(self) -> bool:
-        """True for a folder; old tools wrote its mode with a nought in front."""
+        """True for a folder. Old tools wrote its mode with a leading zero."""
         return self.mode in ("40000", "040000")
 
     @property
@@ -163,7 +163,7 @@ _NOTHING: Tree = {}
 
 
 class TreeDifference(NamedTuple):
-    """A path at which two trees have different files; None where one has none."""
+    """A path at which two trees differ; an entry is None where that tree has nothing at the path."""
 
     path: bytes
     before: TreeEntry | None
@@ -184,8 +184,8 @@ def parse_tree(content: bytes, id_size: int) -> dict[bytes, TreeEntry]:
 
 
 def write_tree(repository: BareRepository, entries: Tree, id_length: int) -> str:
-    """Writes a tree into a repository of ours and returns its id."""
-    # Git sorts a folder as if its name ended in a slash.
+    """Writes a tree into one of our own repositories and returns its id."""
+    # Git sorts a folder as if its name ended with a slash.
     rows = sorted(entries.items(), key=lambda item: item[0] + b"/" if item[1].is_tree else item[0])
     content = b"".join(
         b"%s %s\x00%s" % (entry.mode.encode(), name, bytes.fromhex(entry.id)) for name, entry in rows
@@ -194,7 +194,7 @@ def write_tree(repository: BareRepository, entries: Tree, id_length: int) -> str
 
 
 def write_object(repository: BareRepository, kind: str, content: bytes, id_length: int) -> str:
-    """Writes an object into a repository of ours and returns its id."""
+    """Writes an object into one of our own repositories and returns its id."""
     whole = b"%s %d\x00" % (kind.encode(), len(content)) + content
     object_id = new_hash(id_length, whole).hexdigest()
     _write_once(
@@ -204,12 +204,12 @@ def write_object(repository: BareRepository, kind: str, content: bytes, id_lengt
 
 
 def new_hash(id_length: int, start: bytes) -> hashlib._Hash:
-    """What makes ids of that length."""
+    """The hash function for object ids of this length."""
     return (hashlib.sha256 if id_length == 64 else hashlib.sha1)(start, usedforsecurity=False)
 
 
 def entry_at(trees: Objects, tree_id: str, path: bytes) -> TreeEntry | None:
-    """What a path stands for in a tree; None when it is not there."""
+    """The entry of a tree at a path; None if there is none."""
     entry = TreeEntry("40000", tree_id)
     for name in path.split(b"/"):
         found = trees.tree(entry.id).get(name) if entry.is_tree else None
@@ -220,7 +220,7 @@ def entry_at(trees: Objects, tree_id: str, path: bytes) -> TreeEntry | None:
 
 
 def differences(trees: Objects, before: str, after: str) -> Iterator[TreeDifference]:
-    """Where two trees differ, files and links alike; an empty id stands for nothing at all."""
+    """The files and links that differ between two trees; an empty id means an empty tree."""
     pending = [(b"", before, after)]
     while pending:
         known = trees.trees(tree_id for _, *pair in pending for tree_id in pair if tree_id)
@@ -242,7 +242,7 @@ def differences(trees: Objects, before: str, after: str) -> Iterator[TreeDiffere
 
 
 def require_bounded(trees: Objects, tree_id: str) -> None:
-    """Raises EnvironmentFault when a tree has more files, or deeper folders, than anyone keeps on purpose."""
+    """Raises EnvironmentFault if a tree has more files or deeper folders than any real project."""
     levels = _levels(trees, tree_id)
     files: dict[str, int] = {}
     for level in reversed(levels):
@@ -257,7 +257,7 @@ def require_bounded(trees: Objects, tree_id: str) -> None:
 
 
 def _levels(trees: Objects, tree_id: str) -> list[set[str]]:
-    """The trees inside a tree, by how deep they are; those at several depths count at each."""
+    """The subtrees of a tree, by depth; a subtree at several depths appears at each."""
     levels = [{tree_id}]
     while len(levels) <= MAX_DEPTH:
         known = trees.trees(levels[-1])
@@ -277,40 +277,42 @@ def _leaf(entry: TreeEntry | None) -> TreeEntry | None:
 
 
 def _write_once(folder: str, name: str, content: bytes) -> None:
-    """Writes a file under the name of what it holds; one that is there is marked as used."""
+    """Writes a file named after its content. If it exists already, marks it as recently used."""
     path = os.path.join(folder, name)
     try:
         os.utime(path)
     except FileNotFoundError:
         os.makedirs(folder, mode=0o700, exist_ok=True)
-        # git takes drafts of that name away when it cleans up.
+        # git deletes temporary files with this prefix when it cleans up.
         draft = os.path.join(folder, f"tmp_obj_{os.urandom(6).hex()}")
         atomic_write(path, content, mode=0o600, draft=draft)
 
 
 MAX_TREE = 64 << 20
 _ATTEMPTS = 2
-"""A process that was killed, or whose repository was made again, is replaced once."""
+"""How often a request is tried: a git process that was killed, or whose repository was recreated, is replaced
+once.
+"""
 _AT_ONCE = 128
-"""How many questions are sent before the first answer is read; all fit into a pipe."""
+"""How many requests are sent before the first answer is read; together they fit into a pipe's buffer."""
 _CHUNK = 1 << 20
 _KEPT_TREES = 32_768
 _FULL_ID = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 
 Sink = Callable[[], IO[bytes]]
-"""Opens the file that an object's content is written over."""
+"""Opens the file into which an object's content is written."""
 
 
 class TooLarge(EnvironmentFault):
-    """An object is larger than the caller wants to read."""
+    """An object is larger than the caller's limit."""
 
 
 class _ProcessEnded(Exception):  # noqa: N818 - it says what is so
-    """The process has ended."""
+    """The git process has ended."""
 
 
 class Objects:
-    """The objects of a repository. A process that has ended is started again with the next question."""
+    """Reads the objects of a repository through one git process, which is restarted if it has ended."""
 
     def __init__(self, repository: BareRepository) -> None:
         self._repository = repository
@@ -320,16 +322,19 @@ class Objects:
         self._trees: dict[str, Tree] = {}
 
     def read(self, object_id: str, kind: str, limit: int) -> bytes | None:
-        """An object's content, None when it is missing or of another kind; raises TooLarge above the limit."""
+        """The content of an object; None if it is missing or of another kind.
+
+        Raises TooLarge above the limit.
+        """
         return self._all([object_id], kind, limit)[0]
 
     def tree_of(self, commit: str) -> str:
-        """The tree of a commit; empty when there is no such commit."""
+        """The tree of a commit; empty if the commit does not exist."""
         content = self.read(commit, "commit", MAX_TREE) or b""
         return content[5 : 5 + len(commit)].decode("ascii", "replace")
 
     def tree(self, tree_id: str) -> Tree:
-        """What is in a tree; raises Damaged when there is no such tree."""
+        """The entries of a tree; raises DamagedRepository if the tree is missing."""
         found = self._trees.get(tree_id)
         return self.trees([tree_id])[tree_id] if found is None else found
 
@@ -347,7 +352,7 @@ class Objects:
         return found
 
     def copy(self, wanted: Iterable[tuple[str, Sink]]) -> None:
-        """Writes the content of each of many files to where it belongs."""
+        """Writes the contents of many files to their destinations."""
         rest = iter(wanted)
         while batch := list(islice(rest, _AT_ONCE)):
             with self._lock:
@@ -372,7 +377,7 @@ class Objects:
                 return [_read_object(pipe, object_id, kind, limit) for object_id in object_ids]
             except (OSError, _ProcessEnded):
                 self._end()
-            except TooLarge:  # what is not read would stand in the way of the next answer
+            except TooLarge:  # An unread rest would be taken for the start of the next answer.
                 self._end()
                 raise
         raise DamagedRepository(f"The mirror cannot read object {object_ids[0][:12]}.")
@@ -395,7 +400,7 @@ class Objects:
             raise
 
     def _request(self, object_ids: Sequence[str]) -> IO[bytes]:
-        """Asks for objects and returns the pipe that the answers come through."""
+        """Requests objects and returns the pipe from which to read the answers."""
         if self._process is None:
             self._process = self._repository.start(
                 "cat-file", "--batch", stdin=subprocess.PIPE, stdout=subprocess.PIPE
@@ -413,7 +418,7 @@ class Objects:
 
 
 def require_id(object_id: str) -> str:
-    """The id itself, when it is a full one; nothing else is ever passed to git."""
+    """Returns the id if it is a full object id, else raises: nothing else is ever passed to git."""
     if not _FULL_ID.fullmatch(object_id):
         raise EnvironmentFault(
             f"{object_id[:80]!r} is not a full commit or tree id. Pass all 40 digits of it."
@@ -422,7 +427,7 @@ def require_id(object_id: str) -> str:
 
 
 def _header(pipe: IO[bytes]) -> tuple[str, int]:
-    """The kind and size of the object that comes next; no kind when it is missing."""
+    """The kind and size of the next object; the kind is empty if it is missing."""
     words = pipe.readline().split()
     if words[1:] == [b"missing"]:
         return "", 0
@@ -432,7 +437,7 @@ def _header(pipe: IO[bytes]) -> tuple[str, int]:
 
 
 def _read_object(pipe: IO[bytes], object_id: str, kind: str, limit: int) -> bytes | None:
-    """The content of the object that comes next; None when it is missing or of another kind."""
+    """The content of the next object; None if it is missing or of another kind."""
     found, size = _header(pipe)
     if size > limit:
         raise TooLarge(f"Object {object_id[:12]} has {size:,} bytes.")
@@ -441,7 +446,7 @@ def _read_object(pipe: IO[bytes], object_id: str, kind: str, limit: int) -> byte
 
 
 def _content(pipe: IO[bytes], size: int) -> Iterator[bytes]:
-    """The content of an object, chunk by chunk, and no byte of what follows it."""
+    """The content of an object in chunks, reading not one byte beyond it."""
     while size:
         chunk = pipe.read(min(size, _CHUNK))
         if not chunk:

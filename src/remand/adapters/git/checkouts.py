@@ -1,4 +1,4 @@
-"""Clean checkouts of a tree, lent for one run each: from a pool of folders, or as overlays above one."""
+"""Clean checkouts of a tree, each lent for one run: folders from a pool, or overlays on a shared checkout."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from remand.app.errors import EnvironmentFault
 
 
 class CheckoutSlot:
-    """One such folder, with a note of what is in it. It is ours while its lock is."""
+    """One folder of the pool, with a record of its content. It belongs to whoever holds its lock."""
 
     def __init__(self, folder: str, handle: int, mirror: GitMirror, trash: files.Trash) -> None:
         self.folder = folder
@@ -48,9 +48,10 @@ class CheckoutSlot:
         lock_handle(self._handle, is_shared=True)
 
     def switch_to(self, tree: str, *, is_untouched: bool = False) -> None:
-        """Switches the folder to a tree; one that cannot be switched is made again.
+        """Switches the folder to a tree; if that fails, recreates it.
 
-        What it holds is proven first, unless nobody else has written to it since that was done last.
+        Verifies the current content first, unless nobody else has written to the folder since the last
+        verification.
         """
         reason = self._failure(tree, is_untouched=is_untouched)
         if reason:
@@ -61,14 +62,14 @@ class CheckoutSlot:
             raise EnvironmentFault(f"Tree {tree[:12]} cannot be checked out in {self.path}: {reason}")
 
     def sweep(self) -> None:
-        """Takes out what was not there when it was lent; what cannot be taken out now is seen to next time."""
+        """Removes files that the borrower added; what cannot be removed now is removed next time."""
         contents = files.load_contents(self._note)
         if contents is not None:
             with suppress(OSError):
                 files.Inspection(self.path, contents, self._trash, is_brief=True).run()
 
     def _failure(self, tree: str, *, is_untouched: bool = False, is_anew: bool = False) -> str:
-        """Why the folder could not be switched to a tree; empty when it was."""
+        """Tries to switch the folder to a tree; returns why it failed, or an empty string."""
         try:
             contents = None if is_anew else files.load_contents(self._note)
             if contents is None:
@@ -82,7 +83,10 @@ class CheckoutSlot:
         return ""
 
     def _find_missing(self, contents: files.CheckoutContents) -> list[bytes]:
-        """Removes from the folder all that was not written to it by us; returns what is missing."""
+        """Removes from the folder everything that we did not write.
+
+        Returns which of our files are missing.
+        """
         now = self._now()
         inspection = files.Inspection(self.path, contents, self._trash)
         inspection.run()
@@ -90,12 +94,15 @@ class CheckoutSlot:
             if not files.has_content(self.path, path, entry_at(self._mirror.objects, contents.tree, path)):
                 self._trash.throw(os.path.join(os.fsencode(self.path), path))
                 inspection.missing.append(path)
-        if inspection.young:  # what was read now need not be read next time
+        if inspection.young:  # Files verified now need no verification next time.
             files.save_contents(self._note, msgspec.structs.replace(contents, seen=now))
         return inspection.missing
 
     def _change(self, contents: files.CheckoutContents, tree: str, missing: list[bytes]) -> None:
-        """Changes the folder from the tree it holds to another. Until that is done, it counts as holding none."""
+        """Changes the folder from its current tree to another.
+
+        Until that is done, it counts as holding no tree.
+        """
         changed = list(differences(self._mirror.objects, contents.tree, tree))
         if not changed and not missing:
             return
@@ -115,12 +122,12 @@ class CheckoutSlot:
         )
 
     def _now(self) -> int:
-        """The time by the clock that the file system gives files their times by."""
+        """The time by the clock that stamps files on this file system."""
         os.utime(self._handle)
         return os.fstat(self._handle).st_mtime_ns
 
     def _empty(self) -> files.CheckoutContents:
-        """Throws away whatever is there and starts from an empty folder."""
+        """Discards all content and starts with an empty folder."""
         with suppress(FileNotFoundError):
             os.unlink(self._note)
         if os.path.lexists(self.path):
@@ -131,7 +138,7 @@ class CheckoutSlot:
 
 
 class CheckoutSlots:
-    """So many folders at most. A new one is made when all others are in use."""
+    """A limited pool of folders. A new one is created when all others are in use."""
 
     def __init__(self, mirror: GitMirror, folder: str, limit: int) -> None:
         self._mirror = mirror
@@ -141,7 +148,7 @@ class CheckoutSlots:
         os.makedirs(self._folder, mode=0o700, exist_ok=True)
 
     def acquire(self, tree: str) -> CheckoutSlot:
-        """A slot for us alone, one that holds the tree if possible, else the one unused for longest."""
+        """A slot for exclusive use: one that holds the tree if possible, else the least recently used."""
         for folder in self._candidates(tree):
             handle = acquire_lock(os.path.join(folder, "lock"))
             if handle >= 0:
@@ -153,7 +160,7 @@ class CheckoutSlots:
         )
 
     def find_shared(self, tree: str) -> CheckoutSlot | None:
-        """A slot that holds the tree and that others may read as well; None when there is none."""
+        """A slot that holds the tree and may be read by several processes; None if there is none."""
         for folder in self._by_use(tree):
             if files.recorded_tree(contents_path(folder)) != tree:
                 return None
@@ -166,7 +173,7 @@ class CheckoutSlots:
         return None
 
     def _candidates(self, tree: str) -> Iterator[str]:
-        """The folders there are, then new ones, while there are not enough."""
+        """The existing folders, then new ones up to the limit."""
         yield from self._by_use(tree)
         for number in range(self._limit):
             folder = os.path.join(self._folder, str(number))
@@ -175,7 +182,7 @@ class CheckoutSlots:
                 yield folder
 
     def _by_use(self, tree: str) -> list[str]:
-        """The folders that hold the tree, then those that hold another, then empty ones."""
+        """The folders that hold the tree, then folders with other trees, then empty ones."""
         folders = [os.path.join(self._folder, name) for name in os.listdir(self._folder) if name.isdecimal()]
         notes = {folder: contents_path(folder) for folder in folders}
         return sorted(
@@ -200,16 +207,19 @@ def _last_used(path: str) -> float:
 
 
 OVERLAY_LIMIT = 8
-"""How many trees are kept checked out."""
+"""How many trees stay checked out."""
 _CHOICES = ("volatile,redirect_dir=on,index=off,metacopy=off", "redirect_dir=on,index=off", "")
-"""Options, best first: nothing is worth being synced here, and folders of the tree may be renamed."""
+"""Mount options, best first: nothing here needs syncing, and folders of the tree may be renamed."""
 _NOSUID, _NODEV = 2, 4
 _DETACH, _NOFOLLOW = 2, 8
 _LAYERS = ("upper", "work", "merged")
 
 
 class OverlayCheckouts:
-    """Lends overlays. The folders below are never lent themselves, so they are proven once a process and then kept."""
+    """Lends overlays on shared checkouts.
+
+    The checkouts are never lent, so each process verifies them once.
+    """
 
     def __init__(self, mirror: GitMirror, folder: str, options: str = "", limit: int = OVERLAY_LIMIT) -> None:
         base = os.path.join(os.path.abspath(folder), "overlay")
@@ -231,7 +241,7 @@ class OverlayCheckouts:
                 unmount(merged)
 
     def _proven_checkout(self, tree: str) -> CheckoutSlot:
-        """A checkout of the tree that nobody writes to. Only one process at a time makes any."""
+        """A verified checkout of the tree to which nobody writes. Only one process at a time creates any."""
         found = self._find_proven(tree)
         if found is not None:
             return found
@@ -259,7 +269,7 @@ class OverlayCheckouts:
 
     @contextmanager
     def _lease(self) -> Iterator[str]:
-        """A folder for the layers of one borrower, locked for as long as it lives."""
+        """A locked folder for one borrower's overlay layers, for as long as the borrower needs it."""
         folder = os.path.join(self._leases, secrets.token_hex(6))
         with hold_lock(f"{self._leases}.lock"):
             os.mkdir(folder, 0o700)
@@ -276,7 +286,7 @@ class OverlayCheckouts:
             self._slots.trash.empty_soon()
 
     def _recover(self) -> None:
-        """Unmounts and removes what killed processes have left."""
+        """Unmounts and removes what killed processes left."""
         with hold_lock(f"{self._leases}.lock"):
             for name in os.listdir(self._leases):
                 folder = os.path.join(self._leases, name)
@@ -290,7 +300,7 @@ class OverlayCheckouts:
 
 
 def overlay_options(folder: str) -> str | None:
-    """The best options with which overlays really work under a folder; None when they do not."""
+    """The best options with which overlays work under a folder; None if they do not work at all."""
     os.makedirs(folder, mode=0o700, exist_ok=True)
     with hold_lock(os.path.join(folder, "probe.lock")):
         place = os.path.join(folder, "probe")
@@ -304,20 +314,20 @@ def overlay_options(folder: str) -> str | None:
 
 
 def unmount(path: str) -> None:
-    """Unmounts at once, whoever still uses it; where there is none, nothing happens."""
+    """Unmounts at once, even if in use; does nothing if nothing is mounted."""
     if sys.platform == "linux":
         _c_library().umount2(os.fsencode(path), _DETACH | _NOFOLLOW)
 
 
 def _clear(place: str) -> None:
-    """Removes what a probe needed, and what one that was killed has left."""
+    """Removes the files of this probe, and of one that was killed."""
     if os.path.lexists(place):
         unmount(os.path.join(place, "merged"))
         shutil.rmtree(place, ignore_errors=True)
 
 
 def _works(place: str, options: str) -> bool:
-    """Changes a file through an overlay; True when the change shows there, and not below."""
+    """Changes a file through an overlay; True if the change shows in the overlay but not below it."""
     for name in ("below", *_LAYERS):
         os.makedirs(os.path.join(place, name))
     below = os.path.join(place, "below", "file")
@@ -334,7 +344,7 @@ def _works(place: str, options: str) -> bool:
 
 
 def _mount_overlay(below: str, lease: str, options: str) -> str:
-    """Mounts the layers of a lease above a folder and returns where they are seen as one."""
+    """Mounts a lease's layers above a folder and returns the path of the result."""
     if sys.platform != "linux":
         raise EnvironmentFault("Overlays are available only on Linux.")
     upper, work, merged = (os.path.join(lease, name) for name in _LAYERS)
@@ -373,7 +383,7 @@ POOL_LIMIT = 16
 
 
 class PooledCheckouts:
-    """Lends folders of its own, one a borrower, each switched from the tree it held last to the one that is wanted."""
+    """Lends folders of its own, one to each borrower, switched from their last tree to the wanted one."""
 
     def __init__(self, mirror: GitMirror, folder: str, limit: int = POOL_LIMIT) -> None:
         self._slots = CheckoutSlots(mirror, os.path.join(os.path.abspath(folder), "pooled"), limit)
@@ -390,6 +400,6 @@ class PooledCheckouts:
 
 
 def best_checkouts(mirror: GitMirror, folder: str) -> PooledCheckouts | OverlayCheckouts:
-    """Checkouts by overlay where the kernel and our rights allow it, else pooled ones."""
+    """Overlay checkouts if the kernel and our permissions allow them, else pooled ones."""
     options = overlay_options(folder)
     return PooledCheckouts(mirror, folder) if options is None else OverlayCheckouts(mirror, folder, options)

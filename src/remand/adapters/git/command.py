@@ -1,4 +1,6 @@
-"""The one way to run git: nothing that a repository or a user configures is executed, and no call outlasts its time."""
+"""The one way to run git: executes nothing that a repository or a user configures, and bounds every call's
+time.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,7 @@ if TYPE_CHECKING:
     import subprocess
 
 SECONDS = 60.0
-PIPE = -1  # as in subprocess, which is loaded only to run something
+PIPE = -1  # As in subprocess, which is imported only to run something.
 SAFE = {
     "GIT_CONFIG_NOSYSTEM": "1",
     "GIT_CONFIG_GLOBAL": os.devnull,
@@ -39,7 +41,7 @@ MAX_COMPLAINT = 600
 
 
 def git_version() -> str:
-    """The version of git; empty when there is none."""
+    """The version of git; empty if git is not installed."""
     try:
         answer = run_git("/", "--version")
     except (EnvironmentFault, OSError):
@@ -54,7 +56,9 @@ def run_git(
     environment: Mapping[str, str] | None = None,
     seconds: float = SECONDS,
 ) -> subprocess.CompletedProcess[bytes]:
-    """Runs git in a folder without hooks, prompts, lazy fetches or anyone's configuration but the repository's."""
+    """Runs git in a folder without hooks, prompts, lazy fetches, or any configuration but the
+    repository's.
+    """
     process = start_git(folder, *arguments, environment=environment)
     return finish_process(process, f"git {arguments[0]} in {folder}", stdin, seconds)
 
@@ -66,7 +70,7 @@ def query_git(
     stdin: bytes = b"",
     environment: Mapping[str, str] | None = None,
 ) -> bytes:
-    """What git answers; raises EnvironmentFault with the given words when it cannot."""
+    """Runs git and returns its output; raises EnvironmentFault with the given message if it fails."""
     answer = run_git(folder, *arguments, stdin=stdin, environment=environment)
     if answer.returncode:
         raise EnvironmentFault(f"{failure}: {git_error(answer.stderr)}. Fix that, then repeat.")
@@ -76,7 +80,7 @@ def query_git(
 def start_git(
     folder: str, *arguments: str, environment: Mapping[str, str] | None = None, stderr: int = PIPE
 ) -> subprocess.Popen[bytes]:
-    """Starts git as `run_git` does; `finish_process` has its answer."""
+    """Starts git as `run_git` does; `finish_process` returns the result."""
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     return start_process(
         ["git", *SETTINGS, *arguments], folder, inherited | SAFE | dict(environment or {}), stderr=stderr
@@ -93,7 +97,10 @@ def start_process(
     stderr: int | IO[bytes] = PIPE,
     has_own_session: bool = False,
 ) -> subprocess.Popen[bytes]:
-    """Starts git with this environment and no other; with its own session, what it starts ends with it."""
+    """Starts git with exactly this environment.
+
+    With a session of its own, its child processes end with it.
+    """
     import subprocess
 
     try:
@@ -117,7 +124,7 @@ def start_process(
 def finish_process(
     process: subprocess.Popen[bytes], what: str, stdin: bytes = b"", seconds: float = SECONDS
 ) -> subprocess.CompletedProcess[bytes]:
-    """The answer of a git that was started; whatever happens, it does not outlast this call."""
+    """Waits for a started git process and returns its result. The process never outlives this call."""
     import signal
     import subprocess
 
@@ -135,7 +142,7 @@ def finish_process(
 
 
 def end_process(process: subprocess.Popen[bytes]) -> None:
-    """Kills a git that answers question after question, and closes its pipes."""
+    """Kills a long-running git process and closes its pipes."""
     process.kill()
     process.wait()
     for pipe in (process.stdin, process.stdout):
@@ -145,13 +152,13 @@ def end_process(process: subprocess.Popen[bytes]) -> None:
 
 
 def git_error(errors: bytes) -> str:
-    """What git complained of, in one line without control characters."""
+    """Git's error message, as one line without control characters."""
     text = re.sub(r"\s+", " ", errors[-MAX_COMPLAINT:].decode("utf-8", "replace")).strip()
     return "".join(letter if letter.isprintable() else "?" for letter in text) or "it gave no reason"
 
 
 def user_identity(folder: str) -> tuple[str, str]:
-    """The user's own name and address, as git knows them there, or ours. Reading them runs nothing."""
+    """The user's name and email address from git's configuration, or ours. Reading them executes nothing."""
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     command = ["git", "config", "-z", "--get-regexp", r"^user\.(name|email)$"]
     answer = finish_process(start_process(command, folder, inherited), "git config")
@@ -160,11 +167,11 @@ def user_identity(folder: str) -> tuple[str, str]:
     return found.get("user.name", "Remand"), found.get("user.email", "remand@localhost")
 
 
-# ------------------------------------------------------------------------------------------- what git prints
+# ----------------------------------------------------------------------------------------- git's output
 
 
 def parse_batch(output: bytes) -> Iterator[tuple[str, str, bytes]]:
-    """The objects in an answer of `cat-file --batch`: id, kind and content. What is missing is left out."""
+    """The objects in the output of `cat-file --batch`: id, kind and content. Missing objects are left out."""
     start = 0
     while (end := output.find(b"\n", start)) >= 0:
         words = output[start:end].decode("ascii", "replace").split(" ")
@@ -176,7 +183,10 @@ def parse_batch(output: bytes) -> Iterator[tuple[str, str, bytes]]:
 
 
 def parse_batch_check(output: bytes) -> Iterator[tuple[str, str, int]]:
-    """The objects in an answer of `cat-file --batch-check`: id, kind and size. What is missing is left out."""
+    """The objects in the output of `cat-file --batch-check`: id, kind and size.
+
+    Missing objects are left out.
+    """
     for row in output.decode("ascii", "replace").splitlines():
         words = row.split(" ")
         if len(words) == 3 and words[2].isdigit():
@@ -184,7 +194,7 @@ def parse_batch_check(output: bytes) -> Iterator[tuple[str, str, int]]:
 
 
 def parse_tree_list(output: bytes) -> Iterator[tuple[str, list[str]]]:
-    """The rows of `ls-tree -z`: a path, and mode, kind, id and, with `-l`, size."""
+    """The rows of `ls-tree -z`: a path, and its mode, kind, id and, with `-l`, size."""
     for row in output.decode("utf-8", "surrogateescape").split("\0"):
         facts, _, path = row.partition("\t")
         if path:
@@ -192,11 +202,11 @@ def parse_tree_list(output: bytes) -> Iterator[tuple[str, list[str]]]:
 
 
 def one_per_line(names: Sequence[str] | set[str]) -> bytes:
-    """Names as git reads them from its standard input."""
+    """Names as git reads them from its standard input, one on each line."""
     return "".join(f"{name}\n" for name in names).encode("utf-8", "surrogateescape")
 
 
-# ---------------------------------------------------------------------------------- a git folder of our own
+# -------------------------------------------------------------------------------- a private git folder
 
 CONFIG = """[core]
 \trepositoryformatversion = 0
@@ -210,14 +220,16 @@ CONFIG = """[core]
 [status]
 \trenames = false
 """
-"""The whole configuration of such a folder: filters, hooks and drivers of the repository's own are unknown to it."""
+"""The complete configuration of such a folder: it does not know the repository's filters,
+hooks and drivers.
+"""
 SHA256_CONFIG = CONFIG.replace("version = 0", "version = 1") + "[extensions]\n\tobjectformat = sha256\n"
 
 
 @contextmanager
 def temporary_git_folder(commit: str, excluded: str = "") -> Iterator[str]:
-    """A git folder with our own configuration and the worktree's commit, and nothing else; gone afterwards."""
-    folder = os.path.join(os.environ.get("TMPDIR", "/tmp"), f"remand-look-{os.urandom(8).hex()}")  # noqa: S108 - made private, under a name nobody knows
+    """A temporary git folder with our configuration and the worktree's commit; removed afterwards."""
+    folder = os.path.join(os.environ.get("TMPDIR", "/tmp"), f"remand-look-{os.urandom(8).hex()}")  # noqa: S108 - private, with a random name
     made = [folder, *(os.path.join(folder, name) for name in ("refs", "objects", "info"))]
     files = {
         os.path.join(folder, "HEAD"): f"{commit}\n",

@@ -1,4 +1,7 @@
-"""Commits copied out of repositories that agents can write: every object is checked, and nothing of theirs is run or trusted."""
+"""Imports commits from repositories that agents can write to.
+
+Verifies every object; executes and trusts nothing of theirs.
+"""
 
 from __future__ import annotations
 
@@ -26,9 +29,9 @@ from remand.adapters.system.files import atomic_write, read_start
 from remand.app.errors import EnvironmentFault
 
 SECONDS = 900.0
-"""How long a first transfer may take."""
+"""Time limit of a first transfer."""
 NEWS_SECONDS = 180.0
-"""How long one may take that leaves out what we know."""
+"""Time limit of a transfer that leaves out known commits."""
 _MIRROR_STRICT = "--strict=" + ",".join(f"{name}=ignore" for name in COSMETIC)
 _MAX_CUTS = 4 << 20
 _PACKING = ("pack-objects", "--revs", "--stdout", "-q", "--window=0", "--compression=1")
@@ -37,9 +40,9 @@ _PACKING = ("pack-objects", "--revs", "--stdout", "-q", "--window=0", "--compres
 def receive_commit(
     own: BareRepository, source: str, commit: str, known: Sequence[str], *, is_own: bool = False
 ) -> None:
-    """Copies a commit and all it needs from a git folder; `known` are commits that we have already.
+    """Copies a commit and all that it needs from a git folder; `known` are commits that we have already.
 
-    A folder of our own may borrow objects: we said ourselves from where.
+    Only a folder of our own (`is_own`) may borrow objects, because we configured where from.
     """
     objects = os.path.join(source, "objects")
     if not is_own:
@@ -65,12 +68,12 @@ def receive_commit(
 
 
 def has_grown(own: BareRepository, source: str) -> bool:
-    """True when our history was cut where the source's was, and the source has all of it by now."""
+    """True if both histories were cut at the same place and the source now has the missing part."""
     return bool(_shallow_commits(own.path)) and not _shallow_commits(source)
 
 
 def _require_whole(source: str, objects: str) -> None:
-    """Objects borrowed from elsewhere are not read: a path in a file of the agent's says where that is."""
+    """Refuses borrowed objects: the path to them stands in a file that the agent can write."""
     for name in ("alternates", "http-alternates"):
         if os.path.lexists(os.path.join(objects, "info", name)):
             raise EnvironmentFault(
@@ -80,7 +83,9 @@ def _require_whole(source: str, objects: str) -> None:
 
 
 def _require_plain(objects: str) -> None:
-    """A pipe among the objects would keep git waiting, and a link would lead it elsewhere."""
+    """Refuses anything but plain files among the objects: a pipe would block git, a link
+    would redirect it.
+    """
     try:
         for folder in _list_folders(objects):
             _list_folders(folder)
@@ -89,7 +94,7 @@ def _require_plain(objects: str) -> None:
 
 
 def _list_folders(folder: str) -> list[str]:
-    """The folders in a folder of plain files."""
+    """The subfolders of an object folder."""
     with os.scandir(folder) as found:
         others = [entry for entry in found if not entry.is_file(follow_symlinks=False)]
     for entry in others:
@@ -110,7 +115,10 @@ def _present(own: BareRepository, objects: str, commits: Sequence[str]) -> set[s
 
 
 def _transfer_plans(own: BareRepository, source: str, known: list[str]) -> Iterator[tuple[list[str], str]]:
-    """What to leave out and where history is cut, likeliest first. A cut is believed only where all else fails."""
+    """What to leave out and where history is cut, likeliest first.
+
+    A cut is accepted only if all else fails.
+    """
     yield known, ""
     if known:
         yield [], ""
@@ -124,13 +132,13 @@ def _transfer_plans(own: BareRepository, source: str, known: list[str]) -> Itera
 
 
 def _shallow_commits(git_dir: str) -> set[str]:
-    """Where the history of a shallow clone ends."""
+    """The commits at which a shallow clone's history ends."""
     rows = read_start(os.path.join(git_dir, "shallow"), _MAX_CUTS).decode("ascii", "replace").split()
     return {row for row in rows if re.fullmatch(r"[0-9a-f]{40}|[0-9a-f]{64}", row)}
 
 
 def _record_shallow(own: BareRepository, path: str) -> None:
-    """Remembers where our own history ends: where parents are really nowhere to be had."""
+    """Records where our own history ends: at commits whose parents are not available anywhere."""
     if not path:
         return
     with open(path, encoding="ascii") as file:
@@ -144,7 +152,7 @@ def _record_shallow(own: BareRepository, path: str) -> None:
 
 
 def _parents(own: BareRepository, commits: set[str]) -> dict[str, list[str]]:
-    """The parents that commits of ours name, whatever else says that they have none."""
+    """The parents that our commits name, even where a shallow boundary hides them."""
     found: dict[str, list[str]] = {}
     for commit, kind, content in parse_batch(
         own.run("cat-file", "--batch", stdin=one_per_line(commits)).stdout
@@ -164,9 +172,10 @@ def pipe_commit(
     keeps: Mapping[str, str],
     keeping: Sequence[str],
 ) -> str:
-    """Sends a commit and all it needs, without what known ones have, from one object folder to another; returns why it failed.
+    """Sends a commit and its objects, except those of known commits, from one object folder to another.
 
-    `sends` and `keeps` are what the two sides' environments have besides, `keeping` is the receiving command.
+    `sends` and `keeps` are additional environment variables of the sending and receiving side; `keeping` is
+    the receiving command. Returns why it failed, or an empty string.
     """
     with tempfile.TemporaryFile() as asked, tempfile.TemporaryFile() as errors:
         asked.write("\n".join((commit, "--not", *known, "")).encode())
@@ -176,7 +185,7 @@ def pipe_commit(
             if packing.stdout is None:
                 raise EnvironmentFault("git cannot be asked.")
             with packing.stdout as pack:
-                # It names every object by its content and wants all of them to be there.
+                # The receiver hashes every object and requires all of them to be present.
                 receiving = own.start(
                     *keeping, stdin=pack, stdout=subprocess.DEVNULL, stderr=errors, environment=keeps
                 )
@@ -201,23 +210,23 @@ def _all_succeeded(*processes: subprocess.Popen[bytes], seconds: float) -> bool:
 
 MAX_FILES = 200_000
 MAX_BYTES = 2 << 30
-"""How many files of objects an agent's folder may have, and how large they may be together."""
+"""Largest number of object files in an agent's folder, and their largest total size."""
 MAX_NEWS = 1 << 30
 MAX_OBJECTS = 500_000
-"""How large new files may be together, unpacked, and how many objects they may be."""
+"""Largest total size of the new objects, unpacked, and their largest number."""
 FEW = 500
-"""So many objects are kept one by one, as git does it; more stay a pack."""
+"""Up to this many objects are stored one by one, as git does; more stay in a pack."""
 _HARMLESS = [name for name in COSMETIC if not name.startswith("gitmodules")]
 _AGENT_STRICT = "--strict=" + ",".join(f"{name}=ignore" for name in _HARMLESS)
 _LOOSE_FOLDER = re.compile(r"[0-9a-f]{2}")
 _LOOSE = re.compile(r"[0-9a-f]{38}|[0-9a-f]{62}")
 FULL = (errno.ENOSPC, errno.EDQUOT)
-"""What the system reports when there is no space."""
+"""The errors that the system reports when the disk or a quota is full."""
 _PACKED = re.compile(r"pack-[0-9a-f]{40,64}\.(?:pack|idx)")
 
 
 class StagedCommit:
-    """A commit that was taken and found sound, with all that is new with it, before it is handed over."""
+    """A verified commit with its new objects, before it is handed over."""
 
     def __init__(
         self, repository: BareRepository, commit: str, known: Sequence[str], common_dir: str
@@ -232,7 +241,7 @@ class StagedCommit:
 
     @property
     def objects(self) -> str:
-        """Where it is; what it needs from the repository is found there, too."""
+        """The folder of its objects; it also gives access to those of the repository."""
         return os.path.join(self._repository.path, "objects")
 
     def receive(self, offered: str) -> None:
@@ -271,7 +280,10 @@ class StagedCommit:
 def stage_commit(
     private_dir: str, common_dir: str, commit: str, known: Sequence[str], scratch: str
 ) -> Iterator[StagedCommit]:
-    """Takes a commit from a git folder of an agent's; `known` are commits of the repository."""
+    """Imports a commit from an agent's git folder into a scratch repository.
+
+    `known` are the repository's commits.
+    """
     with tempfile.TemporaryDirectory(prefix="taking-", dir=scratch) as place:
         offered = os.path.join(place, "offered")
         _link_objects(private_dir, offered)
@@ -283,7 +295,7 @@ def stage_commit(
 
 
 def alternates(*folders: str) -> str:
-    """What names further object folders to git."""
+    """The list of additional object folders, in git's format."""
     return "".join(f"{_quote_path(folder)}\n" for folder in folders)
 
 
@@ -302,7 +314,7 @@ def _write_alternates(objects: str, real: str) -> None:
 
 
 def _link_objects(private_dir: str, target: str) -> None:
-    """Links the files of objects in an agent's folder into one of ours. What is no plain file is left out."""
+    """Links the object files of an agent's folder into one of ours. Leaves out all but plain files."""
     os.makedirs(os.path.join(target, "pack"), mode=0o700)
     files = size = 0
     for folder, name in _object_files(private_dir):
@@ -316,7 +328,10 @@ def _link_objects(private_dir: str, target: str) -> None:
 
 
 def _link_file(private_dir: str, folder: str, name: str, path: str) -> int:
-    """Links one file, and gives its size. A link leads to the same thing for ever, so it is looked at afterwards."""
+    """Links one file and returns its size.
+
+    It is checked afterwards, since the link's target cannot change.
+    """
     try:
         handle = open_folder_below(private_dir, f"objects/{folder}")
         try:
@@ -326,7 +341,7 @@ def _link_file(private_dir: str, folder: str, name: str, path: str) -> int:
     except OSError as error:
         if error.errno in FULL:
             raise
-        return 0  # git packs and prunes meanwhile; what is missing in the end is reported
+        return 0  # git may pack or prune meanwhile; whatever is missing is reported later.
     status = os.lstat(path)
     if stat.S_ISREG(status.st_mode):
         return status.st_size
@@ -345,7 +360,10 @@ def _object_files(private_dir: str) -> Iterator[tuple[str, str]]:
 def _count_new_objects(
     repository: BareRepository, commit: str, known: Sequence[str], environment: Mapping[str, str]
 ) -> int:
-    """The number of new objects; raises EnvironmentFault when they are too many or too large to be work."""
+    """The number of new objects.
+
+    Raises EnvironmentFault if they are too many or too large to be real work.
+    """
     new = ("rev-list", "--objects", "--no-object-names", commit, "--not", *known)
     listing = repository.start(
         *new, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, environment=environment

@@ -1,4 +1,4 @@
-"""What a commit holds and changes: bounded reads of its files, and its patch as text."""
+"""What a commit contains and changes: bounded reads of its files, and its patch as text."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ from remand.domain.reviewer import (
 
 LONGEST = 400_000
 NEIGHBOURS = 1
-"""How many lines are shown before and after the one that is asked for."""
+"""How many lines of context are shown before and after the requested line."""
 MAX_SHOWN_FILE = 1 << 20
-"""How many bytes a file may have, before and after together, to be shown."""
+"""Largest size of a shown file, before and after together."""
 MAX_READ = 8 << 20
-"""How many bytes of files are read, the smallest files first."""
+"""How many bytes of files are read, smallest files first."""
 MAX_FILES = 2_000
 _AT_ONCE = 200
 
@@ -57,13 +57,13 @@ _AS_TEXT = (
 _BEGINNING = b"diff --git "
 _SUBMODULE = "160000"
 _ABSENT = 1 << 60
-"""The size of what the repository does not have."""
+"""The size that stands for a missing object."""
 _QUOTED = re.compile(rb"[\x00-\x1f\x7f\"\\]")
 _SHORT = dict(zip(b'\a\b\t\n\v\f\r"\\', b'abtnvfr"\\', strict=True))
 
 
 class _ChangedFile(NamedTuple):
-    """A file that differs, and how many bytes there are to compare."""
+    """A changed file and how many bytes there are to compare."""
 
     path: str
     size: int
@@ -71,7 +71,7 @@ class _ChangedFile(NamedTuple):
 
 @lru_cache(maxsize=32)
 def _committed_lines(folder: str, commit: str, path: str) -> tuple[str, ...]:
-    """The lines of a file, which stay the same for ever. Raises `LookupError` when it is not here, or no short text."""
+    """The lines of a committed file. Raises `LookupError` if it is missing, or not a short text."""
     found = run_git(folder, "cat-file", "blob", f"{commit}:{path}")
     if found.returncode or len(found.stdout) > MAX_SHOWN_FILE or b"\0" in found.stdout:
         raise LookupError(path)
@@ -79,7 +79,7 @@ def _committed_lines(folder: str, commit: str, path: str) -> tuple[str, ...]:
 
 
 class GitPatches:
-    """What differs between commits of one repository."""
+    """Shows what differs between commits of one repository."""
 
     def __init__(self, place: LedgerLocation) -> None:
         self._folder = place.worktree
@@ -117,7 +117,7 @@ class GitPatches:
     ) -> RenderedChange:
         """The change from one commit to another, read from the trees alone: no attribute or filter applies.
 
-        Of the ledger's own folder, which Remand itself changes all the time, the named paths are shown.
+        Shows of the ledger's own folder, which Remand changes constantly, only the named paths.
         """
         between = (since, commit, "--")
         chosen = [f":(top,literal){path}" for path in paths] or [":(top)"]
@@ -140,7 +140,7 @@ class GitPatches:
         return query_git(self._folder, *_TREES, *arguments, failure="git cannot tell what was changed")
 
     def _changed_files(self, raw: bytes) -> list[_ChangedFile]:
-        """The files of a comparison, each with the bytes it has before and after."""
+        """The files of a comparison, each with its bytes before and after."""
         fields = raw.split(b"\0")
         rows = [
             (path.decode("utf-8", "surrogateescape"), *_blob_ids(facts.decode()))
@@ -154,7 +154,7 @@ class GitPatches:
         ]
 
     def _by_file(self, between: Sequence[str], paths: Sequence[str]) -> list[FilePatch]:
-        """What is changed in each of some files. Inside a file every line of content has a sign before it."""
+        """The changes by file. In a patch, every content line starts with a sign."""
         change = self._diff_tree(*_AS_TEXT, *between, *(f":(top,literal){path}" for path in paths))
         texts = dict.fromkeys(map(_diff_heading, paths), b"")
         for part in change.removeprefix(_BEGINNING).split(b"\n" + _BEGINNING):
@@ -176,7 +176,9 @@ def _blob_ids(facts: str) -> tuple[str, str]:
 
 
 def _select_readable(files: list[_ChangedFile]) -> tuple[list[str], list[OmittedPart]]:
-    """Which files are read, in their order, and which are too large, or too many."""
+    """Selects the files to read, in order, and lists those left out because they are too
+    large or too many.
+    """
     read, left, unread = set[str](), list[OmittedPart](), MAX_READ
     for file in sorted(files, key=lambda file: file.size):
         if file.size >= _ABSENT:
@@ -194,7 +196,7 @@ def _select_readable(files: list[_ChangedFile]) -> tuple[list[str], list[Omitted
 
 
 def _diff_heading(path: str) -> bytes:
-    """How git begins to tell of a file."""
+    """The line with which git starts a file's part of a patch."""
     name = os.fsencode(path)
     if not _QUOTED.search(name):
         return b"a/%b b/%b" % (name, name)
@@ -214,7 +216,7 @@ MAX_PATHS = 200_000
 
 
 class GitSources:
-    """Reads files by one pair of git processes, which are ended when the time is up."""
+    """Reads files through one pair of git processes, which end when their time is up."""
 
     def __init__(self, place: LedgerLocation, base: str = "HEAD", seconds: float = SECONDS) -> None:
         self._place = place
@@ -243,7 +245,7 @@ class GitSources:
         self._end()
 
     def _commit(self, name: str) -> Commit | None:
-        """The commit behind a name. `HEAD` means the base branch: the agent's own is no witness."""
+        """The commit behind a name. `HEAD` means the base branch: the agent's own cannot be evidence."""
         self._require_time()
         return self._repository.commit((self._tip if name == "HEAD" else "") or name)
 
@@ -291,7 +293,7 @@ class GitSources:
             raise EnvironmentFault(f"{path} cannot be read")
         try:
             content = _stdout(reads).read(size + 1)[:size]
-        except ValueError:  # closed by the timer
+        except ValueError:  # The timer closed the pipe.
             content = b""
         if len(content) != size:
             raise EnvironmentFault("reading took too long")
@@ -304,7 +306,7 @@ class GitSources:
             process.stdin.write(name + b"\n")
             process.stdin.flush()
             answer = _stdout(process).readline().rstrip(b"\n")
-        except (OSError, ValueError):  # ended, or closed, by the timer
+        except (OSError, ValueError):  # The process ended, or the timer closed the pipe.
             raise EnvironmentFault("reading took too long") from None
         if not answer:
             raise EnvironmentFault("reading took too long")
@@ -316,7 +318,7 @@ class GitSources:
         return int(size)
 
     def _batch_process(self, *, reads: bool) -> subprocess.Popen[bytes]:
-        """The process that tells sizes, or the one that reads contents; both are started when first needed."""
+        """The process for sizes, or the one for contents; each starts at first use."""
         modes = ("--batch-check", "--batch")
         while len(self._running) <= reads:
             mode = modes[len(self._running)]

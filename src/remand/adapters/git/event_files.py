@@ -1,4 +1,6 @@
-"""The folder `.got` and git: what Remand writes there for git to track, what commits changed below it, and the base's history of event files."""
+"""The folder `.got` in git: the files Remand puts there, what commits change in it, and the base's history of
+event files.
+"""
 
 from __future__ import annotations
 
@@ -31,12 +33,12 @@ OWN_FILES = {
     b"!.gitattributes\n!events/\n!events/**\n",
     ".got/.gitattributes": b"# Event files keep their bytes, whatever the platform.\nevents/*.jsonl -text\n",
 }
-"""What Remand writes into its folder, besides events, for git to track."""
+"""The files that Remand writes into its folder for git to track, besides events."""
 
 
 @contextmanager
 def report_unwritable_folder(place: LedgerLocation) -> Iterator[None]:
-    """Says what to do when the ledger's folder cannot be used."""
+    """Turns a failure to use the ledger's folder into a refusal that says what to do."""
     try:
         yield
     except OSError as error:
@@ -48,7 +50,7 @@ def report_unwritable_folder(place: LedgerLocation) -> Iterator[None]:
 
 
 def prepare_got(place: LedgerLocation) -> None:
-    """Makes `.got` with what keeps git from tracking anything but events."""
+    """Creates `.got` and the files that keep git from tracking anything but events."""
     os.makedirs(place.events, exist_ok=True)
     lies_apart = place.common_dir == place.git_dir != os.path.join(place.root, ".git")
     if place.git_dir and lies_apart and place.root != place.git_dir:
@@ -62,7 +64,7 @@ def prepare_got(place: LedgerLocation) -> None:
 
 
 def _write_atomically(path: str, content: bytes) -> None:
-    """Writes a small file whole or not at all, whatever the disk or a signal does."""
+    """Writes a small file atomically, whatever happens to the disk or the process."""
     try:
         atomic_write(path, content)
     except OSError as error:
@@ -72,7 +74,7 @@ def _write_atomically(path: str, content: bytes) -> None:
 
 
 def note_ledger_id(place: LedgerLocation, ledger_id: str) -> None:
-    """Writes the ledger's id to a small file, which is read without opening the ledger."""
+    """Writes the ledger's id to a small file, so that callers can read it without opening the ledger."""
     path = os.path.join(place.got, "ledger.id")
     try:
         with open(path, encoding="utf-8") as file:
@@ -89,15 +91,16 @@ _NOTHING = "000000"
 
 
 class GitControl:
-    """The ledger's own folder in the commits of a repository."""
+    """Finds changes to the ledger's own folder in commits."""
 
     def __init__(self, place: LedgerLocation) -> None:
         self._folder = place.worktree
 
     def changes(self, tip: str, before: str, commit: str) -> list[ControlFile]:
-        """The paths below `.got` that a commit has differently than where it left the base, and than the base has now.
+        """The paths below `.got` that a commit changed since it left the base and that differ from the base
+        now.
 
-        Work on the base itself, of which the base has all, is compared with the base as it was before alone.
+        A commit that is already in the base is compared only with the base as it was before.
         """
         met = self._merge_bases(tip, commit) if tip else []
         if commit in met or not tip:
@@ -135,7 +138,7 @@ class GitControl:
         ]
 
     def _merge_bases(self, one: str, other: str) -> list[str]:
-        """The last commits that two histories have in common; none when they have nothing in common."""
+        """The best common ancestors of two histories; none if they are unrelated."""
         found = run_git(self._folder, "merge-base", "--all", one, other, environment=_PLAIN)
         return found.stdout.decode("ascii", "replace").split() if not found.returncode else []
 
@@ -163,7 +166,7 @@ _CHUNK = 1 << 20
 
 
 class GitHistory:
-    """Reads the history of the base as far as this clone has it."""
+    """Reads the base's history as far as this clone has it."""
 
     def __init__(self, place: LedgerLocation, base: Callable[[], tuple[str, str]]) -> None:
         self._place = place
@@ -206,7 +209,7 @@ class GitHistory:
         return {path: blobs[blob] for path, blob in others.items() if blob in blobs}
 
     def _event_blobs(self, tip: str) -> dict[str, str]:
-        """The names of the event files at a commit, with the ids of their contents."""
+        """The event files at a commit, by name, with the ids of their contents."""
         listed = self._run_git("ls-tree", "-z", tip, "--", f"{_FOLDER}/")
         rows = () if listed.returncode else parse_tree_list(listed.stdout)
         return {os.path.basename(path): blob for path, (_, _, blob) in rows if path.endswith(".jsonl")}
@@ -228,7 +231,7 @@ class GitHistory:
 
 
 def _blob_id(path: str, length: int) -> str:
-    """The id that git gives a file's content; empty when it cannot be read."""
+    """The id that git gives a file's content; empty if the file cannot be read."""
     try:
         with open(path, "rb") as file:
             size = os.fstat(file.fileno()).st_size
@@ -242,7 +245,7 @@ def _blob_id(path: str, length: int) -> str:
 
 
 def _rows(text: str) -> Iterable[tuple[str, str, str, str]]:
-    """The changes in a log: commit, file, and its content before and after."""
+    """The changes in a log: commit, file, and the file's content before and after."""
     commit, facts = "", []
     for part in text.split("\0"):
         row = part.lstrip("\n")
@@ -261,7 +264,7 @@ def _rows(text: str) -> Iterable[tuple[str, str, str, str]]:
 def log_copy(
     place: LedgerLocation, branch: str, base: str, commit: str
 ) -> Iterator[tuple[LedgerLocation, str]]:
-    """For a while, a copy of the log as a base and a commit have it, and an empty folder beside it."""
+    """A temporary copy of the log as a base and a commit have it, with an empty folder beside it."""
     from tempfile import TemporaryDirectory
 
     with TemporaryDirectory(prefix="remand-check-") as folder:
@@ -271,9 +274,9 @@ def log_copy(
 
 
 def _make_log_copy(place: LedgerLocation, folder: str, branch: str, base: str, commit: str) -> LedgerLocation:
-    """A repository in an empty folder, with the base as its only branch and the event files of the base and of a commit.
+    """Makes a repository whose only branch is the base, with the event files of the base and of a commit.
 
-    It shares the place's objects and nothing else: no work tree, configuration or ledger that lies there is read.
+    It shares nothing with the place but its objects: it reads no worktree, configuration or ledger there.
     """
     failure = f"The log of {commit[:12]} cannot be read"
     object_format = "sha256" if len(base) > 40 else "sha1"

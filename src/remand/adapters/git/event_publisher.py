@@ -1,4 +1,4 @@
-"""Commits event files to a branch, and nothing else, without touching what anyone is working on."""
+"""Commits event files, and nothing else, to a branch without disturbing anyone's work."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _FOLDER = ".got/events"
 
 
 class GitPublisher:
-    """Puts event files on a branch with plumbing alone: no hook runs, no other change is taken along."""
+    """Commits event files to a branch by plumbing commands: runs no hook, includes no other change."""
 
     def __init__(self, place: LedgerLocation) -> None:
         self._place = place
@@ -44,7 +44,7 @@ class GitPublisher:
         ).stdout
 
     def lines_at(self, commit: str) -> Iterator[bytes]:
-        """Every line of the event files that a commit has; none without a commit."""
+        """Every line of the event files in a commit; nothing if there is no commit."""
         if not commit:
             return
         listed = command.run_git(
@@ -69,7 +69,7 @@ class GitPublisher:
         return {name: content for name, content in found.items() if content}
 
     def _last_content(self, ref: str, path: str) -> bytes:
-        """What a file held before the commit that took it away."""
+        """The content of a file before the commit that removed it."""
         for commit in self._run("rev-list", "--full-history", ref, "--", path).split():
             for side in ("", "^1", "^2"):
                 answer = command.run_git(self._place.worktree, "cat-file", "blob", f"{commit}{side}:{path}")
@@ -78,7 +78,10 @@ class GitPublisher:
         return b""
 
     def commit(self, branch: str, files: dict[str, bytes], message: str, removed: Sequence[str] = ()) -> str:
-        """Commits the files on the branch, without those that are removed, and returns the commit; what is checked out follows."""
+        """Commits the files to the branch, leaving out removed ones; updates the checked-out files.
+
+        Returns the commit.
+        """
         parent = self._tip(branch)
         blobs = {
             f"{_FOLDER}/{name}": self._run("hash-object", "-w", "--stdin", stdin=content)
@@ -93,10 +96,11 @@ class GitPublisher:
             tree = self._run("write-tree", environment=environment)
         parents = ("-p", parent) if parent else ()
         commit = self._run("commit-tree", tree, *parents, "-m", message, environment=self._identity())
-        # The index first: killed in between, files are staged that the branch lacks, which harms nothing.
+        # The index first: if this process is killed, files are staged that the branch lacks, which is
+        # harmless.
         self._stage(branch, files, blobs | gone)
         self._run("update-ref", f"refs/heads/{branch}", commit, parent or "0" * len(commit))
-        # Files last: killed in between, they are there without being tracked, and are removed the next time.
+        # Files last: if this process is killed, they exist untracked and are removed next time.
         for worktree, checked_out in self._worktrees() if removed else ():
             if checked_out == branch:
                 for name in removed:
@@ -116,7 +120,9 @@ class GitPublisher:
             self._add_to(worktree, blobs)
 
     def _add_to(self, worktree: str, blobs: dict[str, str]) -> None:
-        """Adds blobs to a worktree's index, by our own configuration: git may look at files there meanwhile."""
+        """Adds blobs to a worktree's index, by our own configuration, because git may read files there
+        meanwhile.
+        """
         place = locate(worktree)
         if place is None:
             return
@@ -177,7 +183,9 @@ class GitPublisher:
 
 
 class GitArchive:
-    """Archived event files on their own branch. git has their contents already, so that it grows by their names alone."""
+    """Archived event files on a branch of their own. git has their contents already, so only their names are
+    added.
+    """
 
     def __init__(self, publisher: GitPublisher, folder: str) -> None:
         self._publisher = publisher
@@ -202,7 +210,7 @@ class GitArchive:
         return content
 
     def _read(self, file: ArchivedFile) -> bytes | None:
-        """A file of the branch, ours or the remote's; one of another size is not read."""
+        """A file of the local or the remote branch; a file of unexpected size is not read."""
         for ref in (f"refs/heads/{ARCHIVE_BRANCH}", f"refs/remotes/origin/{ARCHIVE_BRANCH}"):
             name = f"{ref}:{_FOLDER}/{file.name}"
             size = command.run_git(self._folder, "cat-file", "-s", name)
@@ -214,7 +222,7 @@ class GitArchive:
 
 
 class FolderArchive:
-    """Archived event files in a folder, each packed."""
+    """Archived event files in a folder, each compressed."""
 
     def __init__(self, folder: str) -> None:
         self._folder = folder
@@ -231,7 +239,7 @@ class FolderArchive:
     def get(self, file: ArchivedFile) -> bytes:
         try:
             with open(self._path(file.name), "rb") as packed:
-                # Whatever it unpacks to, no more than one byte beyond what was archived is looked at.
+                # Reads at most one byte beyond the archived size, whatever it decompresses to.
                 return zlib.decompressobj(31).decompress(packed.read(2 * file.size + 1024), file.size + 1)
         except OSError as error:
             raise EnvironmentFault(
@@ -245,6 +253,6 @@ class FolderArchive:
 
 
 def _write_whole(path: str, content: bytes) -> None:
-    """Writes a file that is there whole or not at all, wherever we are killed."""
+    """Writes a file atomically and durably."""
     os.makedirs(os.path.dirname(path), exist_ok=True)
     atomic_write(path, content)

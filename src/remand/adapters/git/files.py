@@ -27,7 +27,7 @@ _FILE = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 def open_folder_below(root: str, path: str) -> int:
-    """Opens a folder below another one, by folders alone; raises OSError."""
+    """Opens a folder below another without following links; raises OSError."""
     handle = os.open(root, _FOLDER)
     for name in filter(None, path.split("/")):
         try:
@@ -39,7 +39,7 @@ def open_folder_below(root: str, path: str) -> int:
 
 
 def read_below(root: str, path: str, limit: int) -> bytes | None:
-    """What a plain file holds; None when there is none, or when it holds more than that."""
+    """The content of a plain file; None if there is none, or if it is larger than the limit."""
     folder, _, name = path.rpartition("/")
     try:
         handle = open_folder_below(root, folder)
@@ -61,7 +61,7 @@ def read_below(root: str, path: str, limit: int) -> bytes | None:
 
 
 def list_below(root: str, path: str) -> list[str]:
-    """What is in a folder below another one; nothing when there is no such folder."""
+    """The names in a folder below another; empty if there is no such folder."""
     try:
         handle = open_folder_below(root, path)
     except OSError:
@@ -73,13 +73,13 @@ def list_below(root: str, path: str) -> list[str]:
 
 
 def read_line_below(root: str, path: str, limit: int = 4096) -> str:
-    """The first line of a small file; empty when there is none."""
+    """The first line of a small file; empty if there is no such file."""
     content = read_below(root, path, limit) or b""
     return content.partition(b"\n")[0].decode("utf-8", "surrogateescape").rstrip("\r")
 
 
 def require_private(folder: str) -> None:
-    """Makes a folder that is closed to all other users; raises EnvironmentFault when it is not this user's alone."""
+    """Creates a folder that other users cannot read; raises EnvironmentFault if another user can."""
     os.makedirs(folder, mode=0o700, exist_ok=True)
     status = os.lstat(folder)
     if os.path.islink(folder) or status.st_uid != os.getuid() or status.st_mode & 0o077:
@@ -89,7 +89,7 @@ def require_private(folder: str) -> None:
 
 
 def is_real_folder(path: str | bytes) -> bool:
-    """True for a folder, not for a link to one."""
+    """True for a folder, False for a link to one."""
     try:
         return stat.S_ISDIR(os.lstat(path).st_mode)
     except OSError:
@@ -97,12 +97,12 @@ def is_real_folder(path: str | bytes) -> bool:
 
 
 _SET_FLAGS = 0x40086602
-"""The request by which a file's flags (immutable, append only) are set; Linux knows it."""
+"""The ioctl that sets a file's flags (immutable, append only) on Linux."""
 _FLAGGED = (stat.S_IFREG, stat.S_IFDIR)
 
 
 class Trash:
-    """A folder that things are moved into at once and removed from later, by one process at a time."""
+    """A folder into which things are moved at once, to be removed later by one process at a time."""
 
     def __init__(self, folder: str) -> None:
         self._folder = os.fsencode(folder)
@@ -114,7 +114,7 @@ class Trash:
         os.makedirs(self._folder, mode=0o700, exist_ok=True)
 
     def throw(self, path: str | bytes) -> None:
-        """Removes a thing. A folder is only moved; `empty` removes it."""
+        """Removes something. A folder is only moved; `empty` removes it."""
         place = os.fsencode(path)
         try:
             self._remove_or_move(place)
@@ -124,7 +124,7 @@ class Trash:
             self._remove_or_move(place)
 
     def empty_soon(self) -> None:
-        """Empties it in a thread that nobody waits for; what is left at the end is removed another time."""
+        """Empties it in a background thread; what remains at exit is removed another time."""
         with self._starting:
             if self._thread is None or not self._thread.is_alive():
                 self._thread = threading.Thread(target=self.empty, daemon=True)
@@ -134,7 +134,10 @@ class Trash:
         self.empty(waits=True)
 
     def empty(self, *, waits: bool = False) -> None:
-        """Removes everything in it; what cannot be removed stays, and so does all while another is at it."""
+        """Removes everything in it, except what cannot be removed.
+
+        Does nothing while another process does so.
+        """
         with suppress(OSError):
             handle = acquire_lock(self._lock, waits=waits)
             if handle < 0:
@@ -147,7 +150,7 @@ class Trash:
                 os.close(handle)
 
     def _remove_one(self, path: bytes) -> list[bytes]:
-        """Removes one thing. Folders in it are moved up beside it first, so that none is too deep."""
+        """Removes one entry. Moves its subfolders up beside it first, so that no path gets too deep."""
         moved: list[bytes] = []
         with suppress(OSError):
             if not is_real_folder(path):
@@ -171,7 +174,7 @@ class Trash:
             os.unlink(path)
 
     def _move_in(self, path: bytes) -> bytes:
-        """Moves a folder in here and returns its new name. Moving writes into it, so it must be writable."""
+        """Moves a folder in here and returns its new name. The folder must be writable for that."""
         name = f"{self._prefix}-{next(self._numbers)}".encode()
         if os.lstat(path).st_mode & stat.S_IRWXU != stat.S_IRWXU:
             make_removable(path)
@@ -180,7 +183,7 @@ class Trash:
 
 
 def make_removable(path: bytes) -> None:
-    """Makes a folder writable and removes the flags that keep a file from being removed."""
+    """Makes a folder writable and clears the flags that prevent its removal."""
     kind = stat.S_IFMT(os.lstat(path).st_mode)
     if kind not in _FLAGGED:
         return
@@ -198,38 +201,38 @@ FOLDER_MODE = 0o755
 _ID_WIDTH = 64
 
 FileSignature = tuple[int, int, int, int, int]
-"""Kind and mode, inode, size, and when content and when anything at all was changed last.
+"""A file's kind and mode, inode, size, time of last content change, and time of last change of any kind.
 
-The last of these no program can set: a file that is written to and given its old times back is noticed by it.
+No program can set the last of these, so it reveals a file that was changed and got its old times back.
 """
 Folders = dict[bytes, dict[bytes, FileSignature]]
-"""By a folder's path, which ends in a slash (the checkout itself has none), the files in it.
+"""By folder, the files in it. A folder's path ends with a slash; that of the checkout itself is empty.
 
-A submodule, of which nothing is checked out, is a folder without files.
+A submodule's content is not checked out: it is a folder without files.
 """
 
 
 class CheckoutContents(Record, kw_only=True):
-    """Which tree a checkout holds, and how each file of it looked when it was written."""
+    """Which tree a checkout holds, and the signature of each file when it was written."""
 
     tree: str
     folders: Folders
     seen: int
-    """When all files were there, by the file system's clock: one changed no earlier may have changed since."""
+    """When all files had been written, by the file system's clock. A file changed later may differ."""
 
 
 def file_signature(status: os.stat_result) -> FileSignature:
-    """How a file looks."""
+    """A file's signature."""
     return (status.st_mode, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
 
 
 def recorded_tree(path: str) -> str:
-    """The tree that a file of contents is about; empty when there is none."""
+    """The tree that a contents record names; empty if there is none."""
     return read_start(path, _ID_WIDTH).decode("ascii", "replace").strip()
 
 
 def load_contents(path: str) -> CheckoutContents | None:
-    """Contents as they were kept; None when there are none, or none that can be read."""
+    """The recorded contents; None if there are none, or they are unreadable."""
     try:
         return msgspec.msgpack.decode(read_start(path)[_ID_WIDTH:], type=CheckoutContents)
     except msgspec.DecodeError:
@@ -237,13 +240,13 @@ def load_contents(path: str) -> CheckoutContents | None:
 
 
 def save_contents(path: str, contents: CheckoutContents) -> None:
-    """Writes contents to a file atomically."""
+    """Writes a contents record atomically."""
     content = contents.tree.ljust(_ID_WIDTH).encode() + msgspec.msgpack.encode(contents)
     atomic_write(path, content, draft=f"{path}.new")
 
 
 class Inspection:
-    """A walk through a checkout that takes out whatever was not written there, or is not as it was."""
+    """Walks through a checkout and removes whatever was not written there or has changed."""
 
     def __init__(
         self, root: str, contents: CheckoutContents, trash: Trash, *, is_brief: bool = False
@@ -270,7 +273,7 @@ class Inspection:
             self.missing += [folder + name for name in self._folders[folder]] or [folder[:-1]]
 
     def _inspect_folder(self, folder: bytes) -> list[bytes]:
-        """Looks at everything in a folder; returns the folders in it that belong there."""
+        """Checks everything in a folder; returns the subfolders that belong there."""
         here = self._root + folder
         _make_plain(here)
         wanted = self._folders[folder]
@@ -296,7 +299,7 @@ class Inspection:
 
 
 def _make_plain(folder: bytes) -> None:
-    """Gives a folder the mode it was made with, and no attributes of anyone's."""
+    """Gives a folder its original mode and removes extended attributes."""
     if stat.S_IMODE(os.lstat(folder).st_mode) != FOLDER_MODE:
         os.chmod(folder, FOLDER_MODE)
     if sys.platform == "linux":
@@ -311,9 +314,9 @@ _NEVER = frozenset((b"", b".", b"..", b".git"))
 
 
 class CheckoutWriter:
-    """Changes the files of a folder that nobody else writes to, and notes how they look.
+    """Changes the files of a folder to which nobody else writes, and records their signatures.
 
-    A file is written over in place, not replaced: making and removing files in turn gets slower each time.
+    Overwrites files in place: repeatedly removing and creating files gets slower each time.
     """
 
     def __init__(self, root: str, folders: Folders, objects: Objects) -> None:
@@ -322,7 +325,7 @@ class CheckoutWriter:
         self.folders = {folder: dict(files) for folder, files in folders.items()}
 
     def remove(self, path: bytes) -> None:
-        """Takes a file, link or submodule away, and the folders that are empty without it."""
+        """Removes a file, link or submodule, and folders that this leaves empty."""
         folder, name = _split(path)
         if path + b"/" in self.folders:
             self._prune(path + b"/")
@@ -333,7 +336,7 @@ class CheckoutWriter:
         self._prune(folder)
 
     def put(self, entries: Iterable[tuple[bytes, TreeEntry]]) -> None:
-        """Writes files, links and submodules' folders."""
+        """Writes files, links, and the folders of submodules."""
         files: list[tuple[bytes, TreeEntry]] = []
         for path, entry in entries:
             if not _NEVER.isdisjoint(path.lower().split(b"/")):
@@ -372,7 +375,7 @@ class CheckoutWriter:
         self.folders[folder] = {}
 
     def _prune(self, folder: bytes) -> None:
-        """Removes folders that are empty, from one upwards."""
+        """Removes empty folders, from this one upwards."""
         while folder and not self.folders.get(folder):
             try:
                 os.rmdir(self._root + folder)
@@ -385,7 +388,7 @@ class CheckoutWriter:
 
 
 def has_content(root: str, path: bytes, entry: TreeEntry | None) -> bool:
-    """Reads a file; True when it holds what it holds in the tree."""
+    """True if a file has the content that the tree names."""
     place = os.path.join(os.fsencode(root), path)
     if entry is None:
         return False
@@ -400,9 +403,9 @@ def has_content(root: str, path: bytes, entry: TreeEntry | None) -> bool:
 
 
 def _open_for_overwrite(path: bytes, entry: TreeEntry) -> IO[bytes]:
-    """Opens a file to be written over, with the mode that git gives it.
+    """Opens a file for overwriting, with git's mode for it.
 
-    It is cut off only once it is written: ext4 writes a file to disk at once that was cut to nothing before.
+    Truncates it only after writing: ext4 syncs a file that was truncated to nothing first.
     """
     flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
     handle = os.open(path, flags, 0o600)
@@ -411,6 +414,6 @@ def _open_for_overwrite(path: bytes, entry: TreeEntry) -> IO[bytes]:
 
 
 def _split(path: bytes) -> tuple[bytes, bytes]:
-    """The folder, which ends in a slash unless it is the checkout itself, and the name in it."""
+    """The folder (with a trailing slash, empty for the checkout itself) and the name in it."""
     folder, slash, name = path.rpartition(b"/")
     return folder + slash, name

@@ -1,4 +1,4 @@
-"""A linked worktree: its entry in the repository, its index, its files, what is noted of it, and saving what was not committed."""
+"""A linked worktree: its entry in the repository, index, files and notes, and saving its uncommitted work."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _OWNER_BITS = stat.S_IRWXU
 
 
 class LinkedWorktree:
-    """A worktree beside the main one, as `git worktree list` shows it. Its entry is made atomically."""
+    """A worktree beside the main one, as in `git worktree list`. Its entry is created atomically."""
 
     def __init__(self, common_dir: str, folder: str, entry: str) -> None:
         self.common_dir = common_dir
@@ -46,7 +46,7 @@ class LinkedWorktree:
         return os.path.join(self.common_dir, "objects")
 
     def is_intact(self, branch: str) -> bool:
-        """True when everything is as it is to be, on the branch and with no lock left. Runs no git."""
+        """True if everything is in order, on the branch, with no lock left. Does not run git."""
         files = self._files(branch)
         return (
             self.has_folder()
@@ -57,32 +57,32 @@ class LinkedWorktree:
         )
 
     def has_folder(self) -> bool:
-        """True when the folder is there; it is only ever made whole."""
+        """True if the folder exists; it is only ever created complete."""
         return is_real_folder(self.folder)
 
     def has_index(self) -> bool:
-        """True when there is an index, all in one file and whole to its last byte."""
+        """True if there is a complete index in a single file."""
         return not self._split_index_files() and is_complete_index(self.entry, "index")
 
     def remove_split_index(self) -> None:
-        """Removes what an index that was in two files has left."""
+        """Removes the second file of an index that was split in two."""
         for path in self._split_index_files():
             _remove(path)
 
     def last_moved_to(self) -> str:
-        """The commit that was checked out or made here last, by git's own log; empty when it does not tell."""
+        """The last commit checked out or created here, by git's own log; empty if the log does not say."""
         rows = (read_below(self.entry, "logs/HEAD", 64 << 20) or b"").rstrip(b"\n").rpartition(b"\n")[2]
         words = rows.split(b" ", 2)
         return words[1].decode("ascii", "replace") if len(words) > 1 else ""
 
     def register(self, branch: str, index: str) -> None:
-        """Registers the folder with this index, instead of any earlier entry."""
+        """Registers the folder with this index, replacing any earlier entry."""
         _remove(self._draft)
         try:
             os.mkdir(self._draft)
             for name, text in self._files(branch).items():
                 _write(os.path.join(self._draft, name), text)
-            # With its time, by which git tells which files are so young that it has to read them.
+            # Keeps its time, by which git knows which files are so recent that it has to read them.
             shutil.copy2(index, os.path.join(self._draft, "index"))
             os.makedirs(os.path.dirname(self.entry), exist_ok=True)
             self._forget()
@@ -92,14 +92,14 @@ class LinkedWorktree:
         self._write_git_file()
 
     def repair(self, branch: str, trash: Trash) -> None:
-        """Repairs everything but the index: where it points, which branch it is on, locks of killed processes."""
+        """Repairs everything except the index: where it points, its branch, and locks of killed processes."""
         for path in (*(os.path.join(self.entry, name) for name in _LOCKS), *self._drafts()):
             _remove(path)
         self._write_entry(self._files(branch))
         self.reconnect(trash)
 
     def reconnect(self, trash: Trash) -> None:
-        """Makes folder and entry point to each other, whatever an agent has put there."""
+        """Makes folder and entry point to each other, whatever an agent put there."""
         if self.is_registered():
             self._write_entry(self._pointers())
         pointer = os.path.join(self.folder, ".git")
@@ -122,7 +122,7 @@ class LinkedWorktree:
         _remove(self._former)
 
     def _split_index_files(self) -> list[str]:
-        """The other half of an index that git has split: nobody but the worktree's own git would find it."""
+        """The shared files of a split index; only the worktree's own git would find them."""
         try:
             names = os.listdir(self.entry)
         except OSError:
@@ -130,7 +130,7 @@ class LinkedWorktree:
         return [os.path.join(self.entry, name) for name in names if name.startswith("sharedindex.")]
 
     def _drafts(self) -> list[str]:
-        """What was being written when its writer was killed."""
+        """The temporary files that killed writers left."""
         return [
             os.path.join(folder, name)
             for folder in (self.entry, self.folder)
@@ -159,12 +159,12 @@ class LinkedWorktree:
 
 
 def write_pointer(folder: str, entry: str) -> None:
-    """Writes the `.git` of a folder that is still being made."""
+    """Writes the `.git` file of a folder that is still being created."""
     _write(os.path.join(folder, ".git"), f"gitdir: {entry}")
 
 
 def is_complete_index(folder: str, name: str) -> bool:
-    """True when a file is an index of git's that ends with its own checksum."""
+    """True if a file is a git index that ends with its own checksum."""
     content = read_below(folder, name, _MAX_INDEX) or b""
     if content[:4] != b"DIRC":
         return False
@@ -184,7 +184,7 @@ def _write(path: str, text: str) -> None:
 
 
 def _replace(path: str, text: str) -> None:
-    """Writes a file atomically, whatever stands there."""
+    """Writes a file atomically, replacing whatever is there."""
     if is_real_folder(path):
         shutil.rmtree(path)
     atomic_write(path, f"{text}\n".encode("utf-8", "surrogateescape"), draft=_draft_name(path))
@@ -199,19 +199,19 @@ def _remove(path: str) -> None:
 
 
 SECONDS = 600.0
-"""How long writing or reading a whole worktree may take."""
+"""Time limit for writing or reading a whole worktree."""
 LOOK_SECONDS = 60.0
-"""How long it may take to find what has changed."""
+"""Time limit for finding what has changed."""
 NO_ROOM = "No space left on device"
 _ROOM = 256 << 10
 _UNWRITTEN = re.compile(rb"unable to write|write error|No space left|quota exceeded")
-"""What git says when a file cannot be written; of a full disk it does not always speak."""
+"""How git reports that it cannot write a file; it does not always mention a full disk."""
 _STEERING = (b".gitignore", b".gitattributes", b".gitmodules")
-"""Files that git opens wherever it meets them."""
+"""Files that git reads wherever it finds them."""
 _OWNER_ACCESS = stat.S_IRWXU
 _STATUS = (
     *("status", "--porcelain=v1", "-z", "--no-renames"),
-    "--ignore-submodules=all",  # set here: what `.gitmodules` says of it outranks the configuration
+    "--ignore-submodules=all",  # Set here because `.gitmodules` overrides the configuration.
 )
 _MAX_EXCLUDED = 1 << 16
 
@@ -220,12 +220,12 @@ class ChangedPath(NamedTuple):
     """A path at which a worktree differs from a commit."""
 
     how: str
-    """Git's two letters for it."""
+    """Git's two status letters for it."""
     path: bytes
 
 
 class IsolatedGit:
-    """Git with the files of one folder, an index and an object folder, for as long as it is needed."""
+    """Git with the files of one folder, its own index and an object folder, for as long as it is needed."""
 
     def __init__(self, look: str, folder: str, index: str, objects: str) -> None:
         self._folder = folder
@@ -250,7 +250,7 @@ class IsolatedGit:
         return run_git(self._folder, *arguments, stdin=stdin, environment=self._environment, seconds=seconds)
 
     def ask(self, *arguments: str, stdin: bytes = b"", seconds: float = SECONDS) -> bytes:
-        """What git answers; raises EnvironmentFault when it cannot, and says so when that is for want of room."""
+        """Runs git and returns its output; raises EnvironmentFault on failure, naming a full disk as such."""
         answer = self.run(*arguments, stdin=stdin, seconds=seconds)
         if answer.returncode:
             is_full = any(map(_is_full, self._places)) or _UNWRITTEN.search(answer.stderr)
@@ -263,13 +263,13 @@ class IsolatedGit:
 def isolated_git(
     folder: str, index: str, objects: str, commit: str, excluded: str = ""
 ) -> Iterator[IsolatedGit]:
-    """Git in a folder that is to be seen as a worktree of a commit."""
+    """Runs git in a folder as if it were a worktree of a commit."""
     with temporary_git_folder(commit, excluded) as look:
         yield IsolatedGit(look, folder, index, objects)
 
 
 def check_out_into(folder: str, index: str, objects: str, commit: str) -> None:
-    """Writes the files of a commit into an empty folder, and an index that knows them."""
+    """Checks a commit out into an empty folder, and writes an index that matches."""
     with isolated_git(folder, index, objects, commit) as own:
         own.ask("read-tree", "-u", "--reset", commit)
 
@@ -283,7 +283,10 @@ def reset_index(linked: LinkedWorktree, commit: str) -> None:
 
 
 def move_to_commit(linked: LinkedWorktree, before: str, after: str) -> bool:
-    """Moves a worktree from one commit to another, with its uncommitted work; False when that is in the way."""
+    """Moves a worktree with its uncommitted work from one commit to another.
+
+    False if that work is in the way.
+    """
     with _next_index(linked) as index, isolated_git(linked.folder, index, linked.objects, after) as own:
         own.run("update-index", "-q", "--ignore-submodules", "--refresh")
         answer = own.run("read-tree", "-m", "-u", before, after)
@@ -293,14 +296,14 @@ def move_to_commit(linked: LinkedWorktree, before: str, after: str) -> bool:
 
 
 def restore_files(linked: LinkedWorktree, commit: str, paths: list[bytes]) -> None:
-    """Writes files again as the index has them; those that it does not have are passed over."""
+    """Restores files from the index; ignores paths that it does not have."""
     with isolated_git(linked.folder, linked.index, linked.objects, commit) as own:
         own.run("checkout-index", "-q", "-f", "-z", "--stdin", stdin=b"".join(path + b"\0" for path in paths))
 
 
 @contextmanager
 def temporary_index(linked: LinkedWorktree, commit: str, objects: str) -> Iterator[str]:
-    """An index like a commit, for once, with all that is known of how the files look."""
+    """A temporary index with a commit's content that keeps what is known of how the files look."""
     with tempfile.TemporaryDirectory(prefix="remand-index-") as place:
         index = os.path.join(place, "index")
         if linked.has_index():
@@ -326,7 +329,7 @@ def changed_paths(
 
 
 def find_special_file(folder: str) -> bytes:
-    """Something in a folder that would keep git waiting for ever; empty when there is nothing."""
+    """A special file in a folder that could block git for ever, such as a pipe; empty if there is none."""
     for path in _special_files(folder):
         inside = os.path.relpath(path, os.fsencode(folder))
         if os.path.basename(path) in _STEERING or b".git" in inside.split(b"/"):
@@ -335,9 +338,10 @@ def find_special_file(folder: str) -> bytes:
 
 
 def remove_special_files(folder: str, limit: int = 0) -> list[bytes]:
-    """Removes pipes and the like, which no commit can hold, and opens folders that were closed to their owner.
+    """Removes pipes and other special files, and makes folders accessible to their owner; returns what it
+    removed.
 
-    Gives what was removed. With a limit, it looks at so many things at most.
+    With a limit, it checks at most that many entries.
     """
     removed = []
     for path in _special_files(folder, limit, opens=True):
@@ -348,7 +352,7 @@ def remove_special_files(folder: str, limit: int = 0) -> list[bytes]:
 
 
 def _special_files(folder: str, limit: int = 0, *, opens: bool = False) -> Iterator[bytes]:
-    """What is neither file, folder nor link."""
+    """Everything that is neither file, folder nor link."""
     pending = [os.fsencode(folder)]
     seen = 0
     while pending and not (limit and seen > limit):
@@ -358,7 +362,7 @@ def _special_files(folder: str, limit: int = 0, *, opens: bool = False) -> Itera
                 os.chmod(here, os.lstat(here).st_mode | _OWNER_ACCESS)
             with os.scandir(here) as found:
                 for entry in found:
-                    seen += 1  # most are files, so that is asked first
+                    seen += 1  # Most are files, so that is checked first.
                     if entry.is_file(follow_symlinks=False):
                         continue
                     if entry.is_dir(follow_symlinks=False):
@@ -368,7 +372,10 @@ def _special_files(folder: str, limit: int = 0, *, opens: bool = False) -> Itera
 
 
 def _read_commit_into_index(own: IsolatedGit, index: str, commit: str) -> None:
-    """Reads a commit into an index. One that git cannot use, as half of it is elsewhere, is made again."""
+    """Reads a commit into an index.
+
+    Recreates an index that git cannot use because its other half is missing.
+    """
     if os.path.exists(index) and own.run("read-tree", "--reset", commit).returncode:
         os.unlink(index)
     if not os.path.exists(index):
@@ -377,7 +384,7 @@ def _read_commit_into_index(own: IsolatedGit, index: str, commit: str) -> None:
 
 @contextmanager
 def _next_index(linked: LinkedWorktree) -> Iterator[str]:
-    """An index that takes the place of a worktree's own when all went well."""
+    """A new index that replaces the worktree's own if the block succeeds."""
     index = os.path.join(linked.entry, _draft_name("index"))
     try:
         if linked.has_index():
@@ -401,11 +408,11 @@ def _is_full(place: str) -> bool:
 MAX_FILE = 64 << 20
 MAX_TOTAL = 1 << 30
 MAX_NAMED = 50
-"""How many of the files that were left out are named."""
+"""How many of the omitted files are named."""
 
 
 class UnsavedFiles(NamedTuple):
-    """What is to be saved, and what is not."""
+    """What to save, and what is left out."""
 
     paths: list[bytes]
     gone: list[bytes]
@@ -413,9 +420,10 @@ class UnsavedFiles(NamedTuple):
 
 
 def save_uncommitted(linked: LinkedWorktree, parent: str, why: str) -> str:
-    """A commit of all that is not committed, on top of another one; empty when there is nothing.
+    """Commits everything uncommitted on top of a parent; returns the commit, or an empty string if there is
+    nothing.
 
-    What git ignores stays out, and so do files above 64 MiB, all beyond 1 GiB, and what cannot be read.
+    Leaves out ignored files, files above 64 MiB, everything beyond 1 GiB, and what cannot be read.
     """
     remove_special_files(linked.folder)
     with temporary_index(linked, parent, linked.objects) as index:
@@ -438,13 +446,13 @@ def save_uncommitted(linked: LinkedWorktree, parent: str, why: str) -> str:
 
 
 def _newest(folder: str, paths: list[bytes]) -> float:
-    """When the work was last changed: the same work, saved twice, makes the same commit."""
+    """When the work was last changed, so that saving the same work twice makes the same commit."""
     root = os.fsencode(folder)
     return max((os.lstat(os.path.join(root, path)).st_mtime for path in (b"", *paths)), default=0.0)
 
 
 def _stage(own: IsolatedGit, root: bytes, left: UnsavedFiles, id_length: int) -> None:
-    """Puts everything into the index, byte for byte where attributes have git choke on a file."""
+    """Adds everything to the index, byte for byte where attributes make git fail on a file."""
     rows = (b"0 %s\t%s\0" % (b"0" * id_length, path) for path in left.gone)
     own.ask("update-index", "-z", "--index-info", stdin=b"".join(rows))
     listed = b"".join(path + b"\0" for path in left.paths)
@@ -486,7 +494,10 @@ def _select_files(folder: str, found: list[ChangedPath]) -> UnsavedFiles:
 
 
 def _files(root: bytes, path: bytes) -> Iterator[tuple[bytes, int]]:
-    """A file or link with its size; for a repository inside, which git would take for one thing, all in it."""
+    """Each file or link with its size.
+
+    Lists the files of a nested repository, which git would take for one entry.
+    """
     pending = [path]
     while pending:
         inner = pending.pop()
@@ -504,19 +515,19 @@ _MAX_NOTE = 1 << 16
 
 
 class WorktreeNote(Record, kw_only=True):
-    """What a worktree was when we last had a hand in it."""
+    """What Remand noted when it last changed a worktree."""
 
     branch: str = ""
     tip: str = ""
-    """Where the branch was; the index says the same."""
+    """The commit of the branch, and of the index, at that time."""
     moved: str = ""
-    """What was checked out or committed in the worktree last, by git's own log."""
+    """The last commit that was checked out or made in the worktree, by git's own log."""
     begun: str = ""
-    """The branch that we made ourselves, behind the commit at which we did."""
+    """The branch that Remand created, and the commit at which it did."""
 
 
 def read_note(folder: str) -> WorktreeNote:
-    """The note in a folder; an empty one when there is none that can be read."""
+    """The note in a folder; an empty one if there is none, or it is unreadable."""
     try:
         return msgspec.json.decode(read_below(folder, "note", _MAX_NOTE) or b"", type=WorktreeNote)
     except msgspec.DecodeError:
@@ -524,6 +535,6 @@ def read_note(folder: str) -> WorktreeNote:
 
 
 def write_note(folder: str, note: WorktreeNote) -> None:
-    """Writes the note of a folder atomically."""
+    """Writes a folder's note atomically."""
     path = os.path.join(folder, "note")
     atomic_write(path, msgspec.json.encode(note), draft=f"{path}.new")

@@ -1,4 +1,4 @@
-"""Where a repository and its ledger are, found by reading files alone. Every call runs this, so it loads only os."""
+"""Finds a repository and its ledger by reading files alone. Every call runs this, so it imports only os."""
 
 from __future__ import annotations
 
@@ -7,17 +7,22 @@ import os
 from remand.app import errors
 
 ROOT_NOTE = "remand-root"
-"""Where a git folder that lies apart from its main worktree tells where that is: git itself does not know."""
+"""The file in which a git folder outside its main worktree names that worktree, since git
+does not record it.
+"""
 OWN = ".own"
-"""Beside the worktrees that Remand makes for tasks: what no agent sees."""
+"""The folder beside task worktrees for files that agents cannot see."""
 REPOSITORY_NOTE = os.path.join(OWN, "locks", "repository")
-"""A link in there to whose worktrees they are. An agent may rewrite all that lies in its own worktree."""
+"""A link in there to the repository.
+
+An agent may rewrite everything in its own worktree, so that cannot tell.
+"""
 ENTRY = "remand-"
-"""How the repository's names of these worktrees begin; a task's id follows."""
+"""The prefix of the repository's names for these worktrees; a task's id follows."""
 
 
 class LedgerLocation:
-    """A ledger's surroundings. Linked worktrees share the main worktree's `.got`."""
+    """The folders of a ledger. Linked worktrees share the main worktree's `.got`."""
 
     __slots__ = ("common_dir", "git_dir", "is_foreign", "root", "server_ledger", "worktree")
 
@@ -39,28 +44,31 @@ class LedgerLocation:
 
     @property
     def got(self) -> str:
-        """The folder of the ledger."""
+        """The ledger's folder."""
         return os.path.join(self.root, ".got")
 
     @property
     def database(self) -> str:
-        """The file of the tables."""
+        """The database file."""
         return os.path.join(self.root, ".got", "ledger.db")
 
     @property
     def events(self) -> str:
-        """The folder of the exchange segments."""
+        """The folder of event files to write to."""
         return os.path.join(self.root, ".got", "events")
 
     @property
     def event_folders(self) -> tuple[str, ...]:
-        """Every folder whose event files are read."""
+        """All folders from which event files are read."""
         own = os.path.join(self.worktree, ".got", "events")
         return (self.events,) if own == self.events or self.is_foreign else (self.events, own)
 
 
 def ledger_id(place: LedgerLocation) -> str:
-    """The id of a place's ledger; empty when it has none. It names folders, so it is nothing but an id."""
+    """The id of a place's ledger; empty if it has none.
+
+    It becomes part of folder names, so its form is checked.
+    """
     if place.server_ledger:
         return place.server_ledger
     try:
@@ -72,16 +80,16 @@ def ledger_id(place: LedgerLocation) -> str:
 
 
 def locate(start: str) -> LedgerLocation | None:
-    """The place of the ledger seen from a folder: the repository around it, or else the nearest `.got`.
+    """The ledger's location for a folder: the repository around it, else the nearest `.got`.
 
-    In a worktree that Remand made for a task nothing is believed that lies in it.
+    In a worktree that Remand made for a task, no file of that worktree is trusted.
     """
     here = os.path.realpath(start)
     return _task_worktree(here) or _enclosing_location(here)
 
 
 def find_place(folder: str) -> LedgerLocation:
-    """The place of the ledger seen from a folder; raises `EnvironmentFault` when there is none."""
+    """The ledger's location for a folder; raises `EnvironmentFault` if there is none."""
     if not os.path.isdir(folder):
         raise errors.EnvironmentFault(f"There is no folder {folder}.")
     place = locate(folder)
@@ -93,7 +101,7 @@ def find_place(folder: str) -> LedgerLocation:
 
 
 def _task_worktree(start: str) -> LedgerLocation | None:
-    """The place of a folder inside a worktree that Remand made; None for any other."""
+    """The location for a folder inside a task worktree; None for any other folder."""
     here, parent = start, os.path.dirname(start)
     while parent != here:
         common_dir = _link_target(os.path.join(parent, REPOSITORY_NOTE))
@@ -125,7 +133,7 @@ def _is_private(folder: str) -> bool:
 
 
 def _may_be_committed(git_dir: str) -> bool:
-    """True for a git folder that could be files of a commit: in a worktree, and not in its `.git`, which none can have."""
+    """True for a git folder that could be files of a commit: inside a worktree, but not in its `.git`."""
     if ".git" in git_dir.split(os.sep):
         return False
     here = os.path.dirname(git_dir)
@@ -137,7 +145,7 @@ def _may_be_committed(git_dir: str) -> bool:
 
 
 def _points_to(entry: str, worktree: str) -> bool:
-    """True when a repository's entry of a worktree is about that very folder."""
+    """True if a repository's worktree entry names exactly that folder."""
     line = _first_line(os.path.join(entry, "gitdir"))
     return bool(line) and os.path.dirname(_join_real_folder(entry, line)) == worktree
 
@@ -151,7 +159,7 @@ def _enclosing_location(start: str) -> LedgerLocation | None:
         if not nearest and _is_bare(here):
             return LedgerLocation(root=here, worktree=here, git_dir=here, common_dir=here)
         if not nearest and os.path.isdir(os.path.join(here, ".got")):
-            nearest = here  # unless a repository is around it: then a commit may have brought it
+            nearest = here  # Unless a repository is around it: then a commit may have brought it.
         parent = os.path.dirname(here)
         if parent == here:
             return LedgerLocation(root=nearest, worktree=nearest) if nearest else None
@@ -171,14 +179,14 @@ def _git_location(worktree: str, marker: str) -> LedgerLocation:
 
 
 def _is_own_worktree(worktree: str, git_dir: str, common_dir: str) -> bool:
-    """True when the repository knows a linked worktree as this folder, and Remand did not make it for a task."""
+    """True if the repository registers this linked worktree and Remand did not make it for a task."""
     entries, name = os.path.split(git_dir)
     is_known = entries == os.path.join(common_dir, "worktrees") and _points_to(git_dir, worktree)
     return is_known and name != ENTRY + os.path.basename(worktree)
 
 
 def _main_worktree(common_dir: str) -> str:
-    """The main worktree of a repository; a bare one has none and stands for it itself."""
+    """The main worktree of a repository; for a bare repository, the repository itself."""
     if os.path.basename(common_dir) == ".git":
         return os.path.dirname(common_dir)
     try:
@@ -188,7 +196,7 @@ def _main_worktree(common_dir: str) -> str:
         rows = []
     for row in rows:
         key, _, value = row.partition("=")
-        if key.strip() == "worktree":  # a submodule's repository names its worktree
+        if key.strip() == "worktree":  # A submodule's repository names its worktree.
             return _resolve(common_dir, value.strip())
     return _first_line(os.path.join(common_dir, ROOT_NOTE)) or common_dir
 
@@ -202,7 +210,7 @@ def _resolve(base: str, target: str) -> str:
 
 
 def _join_real_folder(base: str, target: str) -> str:
-    """A path as it is written, its folder followed through links."""
+    """A path as written, with links in its folder resolved."""
     folder, name = os.path.split(os.path.join(base, target))
     return os.path.join(os.path.realpath(folder), name)
 
@@ -216,13 +224,13 @@ def _first_line(path: str) -> str:
 
 
 def current_branch(git_dir: str) -> str:
-    """The branch checked out in a worktree; empty when there is none."""
+    """The branch checked out in a worktree; empty if there is none."""
     line = _first_line(os.path.join(git_dir, "HEAD")) if git_dir else ""
     return line[len("ref: refs/heads/") :] if line.startswith("ref: refs/heads/") else ""
 
 
 def read_ref(common_dir: str, name: str) -> str:
-    """The commit a full ref name points to; empty when there is none (or it is kept in a newer format)."""
+    """The commit that a full ref name points to; empty if there is none (or refs are in a newer format)."""
     line = _first_line(os.path.join(common_dir, name))
     if line.startswith("ref: "):
         return read_ref(common_dir, line[5:])

@@ -1,4 +1,4 @@
-"""The mirror: our own copy of the repository, in which nothing of an agent's is run."""
+"""The mirror: our own copy of the repository, in which no code or configuration of an agent runs."""
 
 from __future__ import annotations
 
@@ -37,14 +37,17 @@ _ID = re.compile(r"([0-9a-f]{40}|[0-9a-f]{64})\n")
 
 
 class MirroredCommits:
-    """Two refs a commit: itself, and its code tree. Their time says when it was last asked for."""
+    """Marks fetched commits by two refs each, for the commit and its code tree.
+
+    Their time is that of the last use.
+    """
 
     def __init__(self, repository: BareRepository) -> None:
         self._folder = os.path.join(repository.path, "refs", "brought")
         self._draft = os.path.join(repository.path, "brought.new")
 
     def tree(self, commit: str) -> str:
-        """The code tree of a commit that was fetched; empty for any other."""
+        """The code tree of a fetched commit; empty for any other."""
         path = os.path.join(self._folder, commit, "tree")
         try:
             os.utime(path)
@@ -55,7 +58,7 @@ class MirroredCommits:
         return found[1] if found else ""
 
     def mark(self, commit: str, tree: str) -> None:
-        """Remembers a commit with its code tree. The tree comes last, and makes it count."""
+        """Records a commit with its code tree. The tree is written last, and makes the mark valid."""
         os.makedirs(os.path.join(self._folder, commit), mode=0o700, exist_ok=True)
         for name, object_id in (("commit", commit), ("tree", tree)):
             path = os.path.join(self._folder, commit, name)
@@ -65,7 +68,7 @@ class MirroredCommits:
         return [commit for _, commit in sorted(self._commits_by_use(), reverse=True)]
 
     def forget(self, days: float) -> None:
-        """Removes those that nobody asked for in so many days."""
+        """Forgets commits that nobody used for so many days."""
         for used, commit in self._commits_by_use():
             if used < time.time() - days * _DAY:
                 shutil.rmtree(os.path.join(self._folder, commit))
@@ -79,26 +82,26 @@ class MirroredCommits:
         for commit in names:
             try:
                 found.append((os.stat(os.path.join(self._folder, commit, "tree")).st_mtime, commit))
-            except FileNotFoundError:  # killed in between
+            except FileNotFoundError:  # Killed in between.
                 continue
         return found
 
 
 Entries = Mapping[bytes, TreeEntry | None]
-"""What stands at which path; None for nothing."""
+"""What to put at each path; None removes it."""
 FOLDER, FILE = "40000", "100644"
 _NOTHING: Tree = {}
 
 
 class TreeComposer:
-    """Makes trees. What no path leads to stays as it is."""
+    """Makes new trees out of existing ones; entries outside the given paths stay."""
 
     def __init__(self, repository: BareRepository, objects: Objects) -> None:
         self._repository = repository
         self._objects = objects
 
     def compose(self, tree: str, entries: Entries) -> str:
-        """The id of a tree in which the named paths are as given: None removes."""
+        """The id of a tree with the given entries at their paths; None removes."""
         if any(path.count(b"/") >= MAX_DEPTH for path in entries):
             raise EnvironmentFault(f"A path is over {MAX_DEPTH} folders deep; it is skipped.")
         found = self._apply_changes(self._objects.tree(tree), entries, len(tree))
@@ -122,7 +125,10 @@ class TreeComposer:
     def _change_folder(
         self, result: dict[bytes, TreeEntry], name: bytes, entries: Entries, id_length: int
     ) -> None:
-        """Changes what is in a folder. One that becomes empty goes, and a file makes way for a folder."""
+        """Changes the entries of a folder.
+
+        Removes it if it becomes empty; replaces a file by a folder where needed.
+        """
         current = result.get(name)
         is_folder = current is not None and current.is_tree
         inside = self._objects.tree(current.id) if current is not None and is_folder else _NOTHING
@@ -135,12 +141,12 @@ class TreeComposer:
 
 MAX_FILE = 8 << 20
 UNREAD = b"\x00larger than 8 MiB, and therefore not read\x00"
-"""Stands for the content of a file above MAX_FILE. No text holds a NUL, so it is taken for binary."""
+"""Stands for the content of a file above MAX_FILE. It contains a NUL, so it counts as binary."""
 MAX_LINK = 4096
 MAX_LINKS = 10_000
 DAYS = 14
 _ASKED_ABOUT = 32
-"""How many commits the source is asked whether it knows them, latest first."""
+"""How many recent commits are offered to the source as known."""
 _MANY_PACKS = 40
 _WITHOUT_GOT = ":(exclude,top,literal).got"
 
@@ -151,7 +157,7 @@ _Found = TypeVar("_Found")
 def _repair_and_retry(
     read: Callable[Concatenate[GitMirror, _Given], _Found],
 ) -> Callable[Concatenate[GitMirror, _Given], _Found]:
-    """Reads a second time when the first read failed because the mirror was damaged."""
+    """Repeats a read once if it failed because the mirror was damaged."""
 
     @wraps(read)
     def read_twice(mirror: GitMirror, /, *given: _Given.args, **named: _Given.kwargs) -> _Found:
@@ -166,7 +172,7 @@ def _repair_and_retry(
 
 
 class GitMirror:
-    """A bare repository in a private folder. Whatever becomes of it, it is made again from the source."""
+    """A bare repository in a private folder. It can always be recreated from the source."""
 
     def __init__(self, folder: str, source_git_dir: str, snapshots: str = "") -> None:
         """`snapshots` is a git folder of our own with commits that the source does not have."""
@@ -197,13 +203,16 @@ class GitMirror:
         asked = ("diff-tree", "-r", "-z", "--raw", "--no-abbrev", "--no-ext-diff", "--no-textconv")
         try:
             answer = self.repository.ask(*asked, "-M", "-l1000", *trees, "--", _WITHOUT_GOT)
-        except DamagedRepository:  # files too large to be compared: renames are then not recognised
+        except DamagedRepository:  # Files too large to be compared: renames are not recognised.
             answer = self.repository.ask(*asked, "--no-renames", *trees, "--", _WITHOUT_GOT)
         return list(_changes(answer.split(b"\x00")))
 
     @_repair_and_retry
     def file(self, tree: str, path: str) -> bytes | None:
-        """A file's content in a tree, UNREAD when it is too large; None when it is not there or no plain file."""
+        """The content of a file in a tree.
+
+        UNREAD if it is too large, None if it is missing or not a plain file.
+        """
         entry = entry_at(self.objects, require_id(tree), _bytes(path))
         if entry is None or not entry.is_file:
             return None
@@ -217,7 +226,7 @@ class GitMirror:
 
     @_repair_and_retry
     def paths(self, tree: str) -> list[str]:
-        """Every file's path in a tree, `.got` left out. A name that is no UTF-8 holds surrogates."""
+        """All file paths in a tree except `.got`. Names that are not UTF-8 contain surrogates."""
         entries = differences(self.objects, "", require_id(tree))
         found = sorted(path for path, _, entry in entries if entry and (entry.is_file or entry.is_link))
         return [path.decode("utf-8", "surrogateescape") for path in found if not path.startswith(b".got/")]
@@ -248,7 +257,7 @@ class GitMirror:
         return self._composer.compose(tree, entries)
 
     def repair(self) -> bool:
-        """Reads the mirror through; a damaged one is made again, with all that was fetched. True when it was."""
+        """Verifies the mirror; recreates a damaged one with all that was fetched. True if it did."""
         require_private(self._folder)
         with self._threads, hold_lock(self._lock):
             if not os.path.exists(self.repository.path) or self.repository.is_sound():
@@ -259,12 +268,12 @@ class GitMirror:
             for commit in commits:
                 try:
                     self._receive_commit(commit)
-                except EnvironmentFault:  # whoever needs it gets the error
+                except EnvironmentFault:  # The next use reports the error.
                     continue
             return True
 
     def tidy(self, days: float = DAYS) -> None:
-        """Forgets commits that nobody asked for in so many days; takes long, so nobody should wait for it."""
+        """Forgets commits that nobody used for so many days. Slow, so callers should not wait for it."""
         require_private(self._folder)
         with self._threads, hold_lock(self._lock):
             self._mirrored.forget(days)
@@ -283,7 +292,7 @@ class GitMirror:
             return b""
 
     def _compare_commits(self, *arguments: str) -> tuple[bool, str]:
-        """Whether git says yes, and what it says, of two commits."""
+        """Runs a git comparison of two commits: whether it succeeded, and its output."""
         for commit in arguments[-2:]:
             require_id(commit)
         answer = self.repository.run("merge-base", *arguments)
@@ -292,7 +301,7 @@ class GitMirror:
         return answer.returncode == 0, answer.stdout.decode("ascii", "replace").strip()
 
     def _fetch_commit(self, commit: str) -> str:
-        """Takes a commit from the source. Where that fails for the mirror's own damage, it is made again."""
+        """Fetches a commit from the source; recreates the mirror if its own damage prevents that."""
         require_private(self._folder)
         with self._threads:
             try:
@@ -305,7 +314,7 @@ class GitMirror:
                 return self._receive_commit(commit)
 
     def _receive_commit(self, commit: str) -> str:
-        """Receives a commit unless it is there, and marks it as one that is needed."""
+        """Fetches a commit unless it is there, and marks it as used."""
         if not self.repository.is_made(len(commit)) or has_grown(self.repository, self._source):
             self.objects.close()
             self.repository.make(len(commit))
@@ -330,7 +339,7 @@ def _bytes(path: str) -> bytes:
 
 
 def _changes(fields: Sequence[bytes]) -> Iterator[TreeChange]:
-    """Reads git's raw diff: facts and a path, or facts and two paths for a rename."""
+    """Parses git's raw diff: a path for each change, or two paths for a rename."""
     rest = iter([field.decode("utf-8", "surrogateescape") for field in fields if field])
     for facts in rest:
         _, mode, _, _, status = facts.removeprefix(":").split(" ")

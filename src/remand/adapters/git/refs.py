@@ -1,4 +1,4 @@
-"""Refs: the branches of tasks, the state of a worktree by its refs, and the private git folder that a confined agent sees."""
+"""Refs: task branches, a worktree's state by its refs, and the private git folder of a confined agent."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ BUSY = (
     *("MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD", "BISECT_LOG"),
     *("rebase-merge", "rebase-apply", "sequencer"),
 )
-"""What git keeps beside HEAD while something is under way."""
+"""Files that git keeps beside HEAD while an operation is in progress."""
 _MAX_BRANCH = 1024
 _MAX_NAME = 240
-"""Of a file name's 255 bytes; git adds `.lock`."""
+"""Longest name: a file name has at most 255 bytes, and git adds `.lock`."""
 _MAX_AGENT_PACKED = 64 << 20
 _MAX_ASIDE = 50
 
@@ -36,23 +36,23 @@ class LinkedWorktreeState(NamedTuple):
     """The state of a worktree."""
 
     tip: str = ""
-    """The commit of the task's branch; empty when it has none."""
+    """The commit of the task's branch; empty if there is no branch."""
     at: str = ""
-    """The commit that its files go by; empty when that is unknown."""
+    """The commit that its files are based on; empty if that is unknown."""
     is_on_branch: bool = True
     is_busy: bool = False
-    """A merge, a rebase or the like was left behind."""
+    """True if a merge, a rebase or the like was left unfinished."""
 
 
 def is_valid_branch(branch: str) -> bool:
-    """True for what git takes as the name of a branch, and can keep as a file."""
+    """True for a valid branch name that git can store as a file."""
     if not is_git_branch(branch) or len(branch) > _MAX_BRANCH:
         return False
     return all(len(part.encode()) <= _MAX_NAME for part in branch.split("/"))
 
 
 def read_worktree_state(common_dir: str, entry: str, branch: str) -> LinkedWorktreeState:
-    """The state of a worktree by the repository itself."""
+    """The state of a worktree, read from the repository's own files."""
     return _read_state(common_dir, entry, branch, lambda name: read_ref(common_dir, name))
 
 
@@ -71,8 +71,8 @@ def _read_state(git_dir: str, entry: str, branch: str, read: Callable[[str], str
 
 
 def read_ref_below(git_dir: str, name: str) -> str:
-    """The commit a ref points to in a git folder of an agent's; empty when there is none."""
-    for _ in range(2):  # git may move it from one place to the other meanwhile
+    """The commit that a ref points to in an agent's git folder; empty if there is none."""
+    for _ in range(2):  # git may move it between the two places meanwhile.
         line = read_line_below(git_dir, name, 100)
         if is_commit(line):
             return line
@@ -84,7 +84,9 @@ def read_ref_below(git_dir: str, name: str) -> str:
 
 
 def find_stashed_commits(git_dir: str, branch: str) -> list[str]:
-    """What an agent's git folder has on other branches and in its stash, each commit once, some at most."""
+    """The commits of other branches and of the stash in an agent's git folder, without duplicates, up to a
+    limit.
+    """
     found = []
     for row in (read_below(git_dir, "packed-refs", _MAX_AGENT_PACKED) or b"").split(b"\n"):
         commit, _, name = row.decode("utf-8", "surrogateescape").partition(" ")
@@ -97,7 +99,7 @@ def find_stashed_commits(git_dir: str, branch: str) -> list[str]:
 
 
 def _loose_refs(git_dir: str, branch: str) -> list[str]:
-    """The names of refs in files of their own. Folders are entered, links are not."""
+    """The names of loose refs. Enters folders, but follows no links."""
     names = ["refs/stash"]
     pending = ["refs/heads"]
     while pending and len(names) < _MAX_ASIDE:
@@ -117,22 +119,22 @@ def _commit(text: str) -> str:
 
 KEPT = "refs/remand/kept/"
 LOCK_SECONDS = 3.0
-"""How long a ref may be locked before its lock counts as left behind: git holds one for milliseconds."""
+"""After this time a ref's lock counts as abandoned: git holds one for milliseconds."""
 _UNDER_WAY = ("rebase-merge/head-name", "rebase-apply/head-name", "BISECT_START")
 
 
 class RefMoved(EnvironmentFault):
-    """A ref is not where it was thought to be: somebody else has moved it meanwhile."""
+    """A ref is not where the caller expected it: somebody else moved it meanwhile."""
 
 
 def require_valid_branch(branch: str) -> None:
-    """Raises when git would not have a branch of that name."""
+    """Raises if git would not accept a branch of that name."""
     if not is_valid_branch(branch):
         raise EnvironmentFault(f"{branch[:80]!r} is not a valid branch name. Give the task another one.")
 
 
 class Branches:
-    """Reads and moves refs by name and value; nothing that is checked out matters, and no hook runs."""
+    """Reads and moves refs by name and value, regardless of what is checked out; runs no hook."""
 
     def __init__(self, common_dir: str, root: str) -> None:
         self._root = root
@@ -147,7 +149,7 @@ class Branches:
         return found if is_commit(found) else ""
 
     def require_free(self, branch: str, entry: str) -> None:
-        """Raises when a branch cannot be checked out in a worktree, because another has it."""
+        """Raises if another worktree has the branch checked out."""
         if os.path.isdir(os.path.join(self._folder, "reftable")):
             raise EnvironmentFault(
                 "The repository keeps its refs in a reftable, which is not supported. "
@@ -158,9 +160,9 @@ class Branches:
                 raise EnvironmentFault(_in_use_message(branch, folder))
 
     def create(self, branch: str, start: str) -> str:
-        """Makes a branch that begins at a commit, and gives that commit.
+        """Creates a branch at a commit and returns that commit.
 
-        A git that a killed scheduler has started may be making the same branch at this moment.
+        A git process that a killed scheduler started may be creating the same branch at this moment.
         """
         if not is_commit(start) or not start.strip("0"):
             raise EnvironmentFault(
@@ -178,7 +180,7 @@ class Branches:
         raise EnvironmentFault(f"Branch {branch} cannot begin at {start[:12]}: {reason}")
 
     def move(self, branch: str, commit: str, before: str) -> None:
-        """Moves a branch from one commit to another; raises Moved when it is not there any more."""
+        """Moves a branch from one commit to another; raises RefMoved if it is no longer at the first."""
         reason = self._update(HEADS + branch, commit, before)
         if reason and self.tip(branch) != before:
             raise RefMoved(f"Branch {branch} was moved by somebody else: {reason}")
@@ -186,14 +188,14 @@ class Branches:
             raise EnvironmentFault(f"Branch {branch} cannot be moved to {commit[:12]}: {reason}")
 
     def remove(self, branch: str, commit: str) -> None:
-        """Removes a branch that is at a commit. One that is elsewhere by now, or checked out somewhere, stays."""
+        """Removes a branch if it is at that commit and not checked out anywhere."""
         if any(held == branch for _, held in self._branches_in_use("")):
             return
         asked = ("update-ref", "--no-deref", "-d", HEADS + branch, commit)
         run_git(self._folder, *asked, environment=self._alone)
 
     def keep_commit(self, task_id: str, commit: str) -> str:
-        """Keeps a commit from being lost; gives the ref that does. What was kept before stays."""
+        """Protects a commit from being pruned; returns the ref that does. Earlier refs stay."""
         for number in count():
             ref = KEPT + task_id + (f"-{number}" if number else "")
             found = self.commit_at(ref)
@@ -212,20 +214,20 @@ class Branches:
         return bool(self.existing_commits([commit]))
 
     def existing_commits(self, commits: Iterable[str]) -> list[str]:
-        """Those commits that the repository has, each once."""
+        """The commits that the repository has, each once."""
         asked = one_per_line([commit for commit in dict.fromkeys(commits) if is_commit(commit)])
         answer = run_git(self._folder, "cat-file", "--batch-check", stdin=asked, environment=self._alone)
         return [name for name, kind, _ in parse_batch_check(answer.stdout) if kind == "commit"]
 
     def is_ancestor(self, commit: str, other: str) -> bool:
-        """True when a commit is part of another's history, or is that commit."""
+        """True if a commit equals the other or is in its history."""
         if commit == other:
             return True
         asked = run_git(self._folder, "merge-base", "--is-ancestor", commit, other, environment=self._alone)
         return not asked.returncode
 
     def _update(self, ref: str, commit: str, before: str) -> str:
-        """Moves a ref; returns why it could not be. A lock that nobody holds any more is removed."""
+        """Moves a ref; returns why it failed, or an empty string. Removes abandoned locks."""
         lock = os.path.join(self._folder, f"{ref}.lock")
         asked = ("update-ref", "--no-deref", "-m", "remand", ref, commit, before)
         for is_last in (False, True):
@@ -243,7 +245,7 @@ class Branches:
         ]
 
     def _branches_in_use(self, entry: str) -> Iterator[tuple[str, str]]:
-        """The branches that are in use in other worktrees than this one, each with the folder."""
+        """The branches that other worktrees use, each with the worktree's folder."""
         if not _is_bare(self._folder):
             for branch in _in_use(self._folder):
                 yield self._root, branch
@@ -266,7 +268,7 @@ def _in_use_message(branch: str, folder: str) -> str:
 
 
 def _in_use(git_dir: str) -> Iterator[str]:
-    """The branches that a worktree is on: the one it shows, and one that it rebases or looks through."""
+    """The branches that a worktree uses: checked out, being rebased, or being bisected."""
     head = read_line_below(git_dir, "HEAD")
     if head.startswith(f"ref: {HEADS}"):
         yield head.removeprefix(f"ref: {HEADS}").strip()
@@ -276,13 +278,13 @@ def _in_use(git_dir: str) -> Iterator[str]:
 
 
 def _is_bare(common_dir: str) -> bool:
-    """True when the repository has no worktree of its own, whatever its HEAD says."""
+    """True if the repository has no worktree of its own, whatever its HEAD says."""
     rows = read_start(os.path.join(common_dir, "config"), 1 << 20).split(b"\n")
     return any(b"".join(row.split()).lower() in (b"bare=true", b"bare") for row in rows)
 
 
 def _is_lock_released(lock: str) -> bool:
-    """Waits until nobody holds a lock; one that stays was left by a killed process. False when there was none."""
+    """Waits for a lock to be released; removes an abandoned one. False if there was no lock."""
     try:
         found = os.lstat(lock).st_ino
     except OSError:
@@ -297,7 +299,7 @@ def _is_lock_released(lock: str) -> bool:
 
 
 BASE_OBJECTS = "base-objects"
-"""Where the sandbox binds the real object folder."""
+"""Where the sandbox mounts the real object folder."""
 _MAX_TAGS_PACKED = 256 << 20
 _MAX_TAGS = 20_000
 _MAX_STORES = 8
@@ -320,22 +322,22 @@ _CONFIG = """\
 [tag]
 	gpgsign = false
 {extensions}"""
-"""Inside, files have another owner than outside: without `checkstat` git would read all of them again."""
+"""Files have another owner inside the sandbox: without `checkstat`, git would read all of them again."""
 
 
 class AgentGitSettings(NamedTuple):
-    """What a confined agent is given besides its branch."""
+    """What a confined agent gets besides its branch."""
 
     refs: Mapping[str, str]
-    """The base, by full names, with its commits."""
+    """The base's refs, by full name, with their commits."""
     name: str
     email: str
     excluded: Sequence[str]
-    """Files in the worktree that are ours."""
+    """Remand's own files in the worktree."""
 
 
 class PrivateGitFolder:
-    """Such a folder of one worktree."""
+    """The private git folder of one worktree."""
 
     def __init__(self, path: str, linked: LinkedWorktree, trash: Trash) -> None:
         self.path = path
@@ -346,11 +348,11 @@ class PrivateGitFolder:
         return is_real_folder(self.path)
 
     def read_state(self, branch: str) -> LinkedWorktreeState:
-        """The state of the worktree by a git folder that an agent could write anything into."""
+        """The state of the worktree, read from a git folder into which an agent may have written anything."""
         return _read_state(self.path, self._linked.name, branch, lambda name: read_ref_below(self.path, name))
 
     def make(self, branch: str, tip: str, given: AgentGitSettings) -> None:
-        """Makes it again. The index says how the files look, so that git need not read them again."""
+        """Recreates it. The index records how the files look, so that git need not read them again."""
         draft = f"{self.path}.new"
         self._discard(draft)
         try:
@@ -385,7 +387,7 @@ class PrivateGitFolder:
         is_sha256 = len(tip) == 64
         excluded = (read_below(common, "info/exclude", 1 << 16) or b"").decode("utf-8", "surrogateescape")
         texts = {
-            "HEAD": f"{tip}\n",  # of no branch: each stays free to be checked out in the worktree
+            "HEAD": f"{tip}\n",  # On no branch, so that each can be checked out in the worktree.
             "config": _CONFIG.format(
                 version=int(is_sha256),
                 name=_config_value(given.name),
@@ -413,7 +415,7 @@ def _config_value(text: str) -> str:
 
 
 def _packed_refs(common_dir: str, refs: Mapping[str, str]) -> str:
-    """The refs of the base, and the repository's tags."""
+    """The refs of the base and the repository's tags, in the format of `packed-refs`."""
     rows = {name: commit for name, commit in [*_tags(common_dir), *refs.items()] if commit}
     names = sorted(rows, key=lambda name: name.encode("utf-8", "surrogateescape"))
     listed = "".join(f"{rows[name]} {name}\n" for name in names)
@@ -421,7 +423,7 @@ def _packed_refs(common_dir: str, refs: Mapping[str, str]) -> str:
 
 
 def _borrowed_stores(objects: str) -> list[str]:
-    """Where a repository that was cloned by reference has the rest of its objects."""
+    """The alternate object folders of a repository that was cloned by reference."""
     found: list[str] = []
     waiting = [objects]
     while waiting and len(found) < _MAX_STORES:
@@ -436,7 +438,7 @@ def _borrowed_stores(objects: str) -> list[str]:
 
 
 def _tags(common_dir: str) -> list[tuple[str, str]]:
-    """Tags with what they point to; not all, when there are very many."""
+    """Tags with their targets, up to a limit."""
     packed = (read_below(common_dir, "packed-refs", _MAX_TAGS_PACKED) or b"").decode(
         "utf-8", "surrogateescape"
     )

@@ -1,6 +1,7 @@
-"""Commits that leave this machine: pushed to the forge's repository, or between a host and its server, as a push or a pack.
+"""Commits that leave this machine: pushed to the forge, or sent between a host and its server as a push or a
+pack.
 
-Addresses are strict, the git configuration is our own, and only the forge gets its token.
+Addresses are parsed strictly, the git configuration is our own, and only the forge receives its token.
 """
 
 from __future__ import annotations
@@ -34,21 +35,21 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 _SSH = re.compile(r"(?:[A-Za-z0-9._-]+@)?[A-Za-z0-9][A-Za-z0-9.-]*:(?!:)(?!//)[^\s]+")
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")
 SUBMITTED = "refs/remand/submitted/"
-"""Where a host puts the commit of a done claim, on the remote and on the server."""
+"""Where a host pushes the commit of a done claim, on the remote and on the server."""
 REMOTE = "origin"
 SUBMISSION_SECONDS = 60.0
 MAX_PACK = 64 << 20
-"""How large a pack may be that a host sends."""
+"""Largest pack that a host may send."""
 PACKS = "pack"
-"""What packs are shared as between the servers and workers of a database."""
+"""The kind under which servers and workers share packs in the database."""
 MAX_SHARED = 3
-"""How many commits of a task are shared: later ones stand for earlier ones."""
+"""How many commits of a task are shared; later ones replace earlier ones."""
 SHARED_SECONDS = 14 * 86_400.0
 FETCH_SECONDS = 20.0
 FRESH_SECONDS = 10.0
-"""So old may the base be that is decided by."""
+"""The base may be at most this old when a decision uses it."""
 EARLY_SECONDS = 5.0
-"""From this age on it is fetched again while nobody waits for it yet."""
+"""From this age on, it is fetched in the background."""
 _TASK = re.compile(r"T-[0-9]{8}-[0-9]{6}-[0-9a-f]{4,8}")
 
 
@@ -59,11 +60,11 @@ class RemoteAddress(NamedTuple):
     protocol: str
     """`https`, `http`, `ssh` or `file`, as git calls them."""
     origin: str = ""
-    """Scheme, host and port; empty when it is no web address."""
+    """Scheme, host and port; empty if it is no web address."""
 
 
 def remote_address(place: LedgerLocation, remote: str) -> RemoteAddress:
-    """The address of a remote, by its name in the repository or as it is written in the configuration."""
+    """The address of a remote, given by its name in the repository or written out in the configuration."""
     if not _NAME.fullmatch(remote):
         return parse_address(remote, place.root)
     config = os.path.join(place.common_dir, "config")
@@ -79,7 +80,7 @@ def remote_address(place: LedgerLocation, remote: str) -> RemoteAddress:
 
 
 def parse_address(text: str, folder: str = "/") -> RemoteAddress:
-    """An address read strictly: the web over TLS or on this machine, ssh, or a folder."""
+    """Parses an address strictly: the web over TLS or on this machine, ssh, or a folder."""
     if text.isprintable() and not text.startswith("-"):
         if text.startswith(("https://", "http://")):
             return _web_address(text)
@@ -123,7 +124,7 @@ INHERITED_VARIABLES = (
     *("ALL_PROXY", "HTTPS_PROXY", "NO_PROXY", "all_proxy", "https_proxy", "no_proxy"),
     "XDG_CONFIG_HOME",
 )
-"""What git and ssh are told of the environment."""
+"""The environment variables that git and ssh get."""
 SSH = "ssh -oBatchMode=yes -oConnectTimeout=20"
 NOTHING = "0" * 40
 _PUSH = ("push", "--porcelain", "--no-verify", "--no-follow-tags", "--no-recurse-submodules")
@@ -149,17 +150,17 @@ _MISSING = ("not found", "does not appear to be a git repository", "does not exi
 
 
 class Access(Record, kw_only=True):
-    """By what right something is pushed."""
+    """The credentials for a push."""
 
     origin: str = ""
-    """The forge's own, which the token is for."""
+    """The forge's origin; the token is sent only there."""
     user: str = "x-access-token"
-    """The name that goes with the token; forges take any, or this one."""
+    """The user name for the token; forges accept any, or this one."""
     token: str = ""
 
     @classmethod
     def to_forge(cls, kind: str, home: str, token: str) -> Access:
-        """The right to push to a forge, by its web address."""
+        """The credentials for a forge, by its web address."""
         parts = urlsplit(home)
         user = "x-access-token" if kind == "github" else "oauth2"
         return cls(origin=f"{parts.scheme}://{parts.netloc}", user=user, token=token)
@@ -195,13 +196,13 @@ class GitRemote:
         return bool(branch) and branch == self._main
 
     def is_ahead(self, commit: str, tip: str) -> bool:
-        """True when a commit comes after what is there. What we do not have here, nothing comes after."""
+        """True if a commit is a descendant of the remote's tip. False if the tip is not here."""
         if not _SHA.fullmatch(commit) or not _SHA.fullmatch(tip):
             return False
         return not self._run(commit, "merge-base", "--is-ancestor", tip, commit).returncode
 
     def push(self, commit: str, branch: str, over: str) -> None:
-        """Moves a branch there, by the remote's own comparison with what it is expected to be at."""
+        """Moves a remote branch, if the remote finds it where it is expected to be."""
         ref = self._ref(branch)
         if not _SHA.fullmatch(commit) or (over and not _SHA.fullmatch(over)):
             raise ForgeFault(ForgeFaultKind.REFUSED, f"{commit[:12]!r} or {over[:12]!r} is not a commit id.")
@@ -216,13 +217,13 @@ class GitRemote:
             raise self._fault(done)
 
     def push_ref(self, commit: str, ref: str) -> None:
-        """Sets a ref of our own there, whatever it was at."""
+        """Sets a ref of our own on the remote, whatever it was."""
         done = self._run(commit, *_PUSH, self._address.url, f"+{commit}:{ref}")
         if done.returncode:
             raise self._fault(done)
 
     def fetch(self, ref: str, into: str) -> None:
-        """Takes what a ref there leads to into a ref of the repository. Raises ForgeFault; every object is checked."""
+        """Fetches a remote ref into a local one. Raises ForgeFault; verifies every object."""
         done = self._run(NOTHING, *_FETCH, self._address.url, f"+{ref}:{into}")
         if done.returncode:
             raise self._fault(done)
@@ -234,7 +235,7 @@ class GitRemote:
         return self._known
 
     def _ref(self, branch: str) -> str:
-        """The branch's whole name, when it can be one."""
+        """The branch's full ref name; raises if it is not a valid branch name."""
         ref = f"refs/heads/{branch}"
         if not branch or "\0" in ref or self._run(NOTHING, "check-ref-format", ref).returncode:
             raise ForgeFault(ForgeFaultKind.REFUSED, f"{branch[:80]!r} is not a branch name.")
@@ -253,7 +254,8 @@ class GitRemote:
             kept = {
                 name: self._environment[name] for name in INHERITED_VARIABLES if name in self._environment
             }
-            if arguments[0] == "fetch":  # what the repository has, and where it ends, is not fetched again
+            # What the repository has, and where its history ends, is not fetched again.
+            if arguments[0] == "fetch":
                 own["GIT_DIR"] = self._place.common_dir
             is_far = arguments[0] in ("ls-remote", "push", "fetch")
             given = self._settings() if is_far else {}
@@ -265,7 +267,7 @@ class GitRemote:
                 raise ForgeFault(ForgeFaultKind.UNREACHABLE, str(fault)) from None
 
     def _settings(self) -> dict[str, str]:
-        """The configuration of one call, which other processes' argument lists do not show."""
+        """The configuration of one call, passed so that other processes cannot see it in argument lists."""
         address, access = self._address, self._access
         pairs = [
             ("protocol.allow", "never"),
@@ -286,7 +288,9 @@ class GitRemote:
         return {"GIT_CONFIG_COUNT": str(len(pairs)), **named, **values}
 
     def _fault(self, done: subprocess.CompletedProcess[bytes]) -> ForgeFault:
-        """What went wrong, in its kind: the remote's own no stands in the answer, anything else was on the way."""
+        """The fault by kind: a refusal stands in the remote's answer, anything else was a failure
+        on the way.
+        """
         rows = done.stdout.decode("utf-8", "replace").splitlines()
         refused = next((row.rpartition("\t")[2] for row in rows if row.startswith("!\t")), "")
         words = command.git_error(f"{refused} ".encode() + done.stderr)
@@ -313,19 +317,19 @@ class GitRemote:
 
 
 def submission_ref(task_id: str, commit: str) -> str:
-    """The ref of a task's submitted commit; one that belongs to no task has a ref by its own id."""
+    """The ref of a task's submitted commit; without a task, the ref is named by the commit's id."""
     return SUBMITTED + (task_id if _TASK.fullmatch(task_id) else commit)
 
 
 class CloneCommits:
-    """The commits of a host's clone, on their way to a server."""
+    """The commits of a host's clone that go to a server."""
 
     def __init__(self, place: LedgerLocation, environment: Mapping[str, str]) -> None:
         self._place = place
         self._environment = environment
 
     def push(self, task_id: str, commit: str) -> bool:
-        """Puts a commit on the project's remote; False where there is none, or it does not take it from here."""
+        """Pushes a commit to the project's remote; False if there is none, or it refuses."""
         try:
             remote = GitRemote(self._place, REMOTE, Access(), self._environment, SUBMISSION_SECONDS)
             remote.push_ref(commit, submission_ref(task_id, commit))
@@ -334,12 +338,12 @@ class CloneCommits:
         return True
 
     def pack(self, commit: str, known: Sequence[str]) -> bytes:
-        """A commit and all it needs besides the known ones that are here, as a pack. Raises EnvironmentFault."""
+        """Packs a commit and all it needs besides the known ones that are here. Raises EnvironmentFault."""
         return pack_commit(self._place, commit, known)
 
 
 def pack_commit(place: LedgerLocation, commit: str, known: Sequence[str]) -> bytes:
-    """A commit and all it needs besides the known ones that are here, as a pack. Raises EnvironmentFault."""
+    """Packs a commit and all it needs besides the known ones that are here. Raises EnvironmentFault."""
     here = Branches(place.common_dir, place.root).existing_commits(known)
     asked = one_per_line([commit, "--not", *here])
     packed = run_git(
@@ -356,7 +360,7 @@ def pack_commit(place: LedgerLocation, commit: str, known: Sequence[str]) -> byt
 
 
 class SubmissionStore:
-    """The submitted commits that a clone has, and what the servers and workers of a database share of them."""
+    """The submitted commits of a clone, and those that the servers and workers of a database share."""
 
     def __init__(
         self,
@@ -366,7 +370,7 @@ class SubmissionStore:
         shared: SharedData | None = None,
         now: Callable[[], Instant] = str,
     ) -> None:
-        """`folder` is a private one, for what is being checked."""
+        """`folder` is a private one, for packs that are being verified."""
         self._place = place
         self._shared = shared
         self._now = now
@@ -375,11 +379,11 @@ class SubmissionStore:
         self._remote = GitRemote(place, REMOTE, Access(), environment, SUBMISSION_SECONDS)
 
     def has(self, commit: str) -> bool:
-        """True when the clone has a commit."""
+        """True if the clone has a commit."""
         return self._branches.has_commit(commit)
 
     def fetch(self, task_id: str, commit: str) -> str:
-        """Takes a commit from another server, or from the remote, unless it is here; returns why it is not here then."""
+        """Fetches a commit, unless it is here, from another server or the remote; returns why that failed."""
         if self.has(commit) or self.take_shared(commit):
             return ""
         ref, reason = submission_ref(task_id, commit), ""
@@ -393,7 +397,7 @@ class SubmissionStore:
         return reason or f"{ref} on the remote leads to another commit"
 
     def receive(self, task_id: str, commit: str, pack: bytes, known: Sequence[str]) -> None:
-        """Takes a commit out of a pack, once everything in it is checked. Raises EnvironmentFault."""
+        """Imports a commit from a pack after verifying everything in it. Raises EnvironmentFault."""
         os.makedirs(self._folder, mode=0o700, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix="pack-", dir=self._folder) as scratch:
             offered = BareRepository(os.path.join(scratch, "git"))
@@ -413,9 +417,10 @@ class SubmissionStore:
             raise EnvironmentFault(f"Commit {commit[:12]} cannot be kept: {git_error(updated.stderr)}.")
 
     def share(self, task_id: str, commit: str, base: str) -> None:
-        """Has every server and worker of the database find a commit that no remote has, until its task ends. Raises EnvironmentFault.
+        """Shares a commit that no remote has with all servers and workers until its task ends. Raises
+        EnvironmentFault.
 
-        `base` is a commit of the remote that it grew from: what that holds the others have.
+        `base` is an ancestor that the remote has, so that its objects are left out.
         """
         if self._shared is None:
             return
@@ -424,7 +429,7 @@ class SubmissionStore:
         self._shared.put(PACKS, commit, pack, owner=owner, until=until, now=now, most=MAX_SHARED)
 
     def take_shared(self, commit: str) -> bool:
-        """Takes a commit that another server has shared; False when none has, or it does not fit what is here."""
+        """Imports a commit that another server shared; False if none did, or it does not fit what is here."""
         pack = self._shared.get(PACKS, commit, self._now()) if self._shared is not None else None
         if pack is None:
             return False
@@ -437,7 +442,7 @@ class SubmissionStore:
 
 
 class BaseFetcher:
-    """Keeps the remote's base branch of a clone young. Any thread may ask."""
+    """Keeps the remote's base branch fresh in a clone. Any thread may call it."""
 
     def __init__(
         self,
@@ -457,20 +462,23 @@ class BaseFetcher:
         """Why the base could not be fetched; empty when it could. The last one that was had is decided by meanwhile."""
 
     def refresh(self) -> None:
-        """Has the base fetched where it is older than is decided by; a younger one is fetched without being waited for."""
+        """Fetches the base, and waits if it is too old to decide by; otherwise fetches in the background."""
         age = self._clock() - self._fetched_at
         if age < EARLY_SECONDS or not self._has_remote():
             return
-        if age < FRESH_SECONDS or self.trouble:  # a remote that is away keeps nobody from working
+        if age < FRESH_SECONDS or self.trouble:  # An unreachable remote must not stop work.
             if self._lock.acquire(blocking=False):
                 threading.Thread(target=self._fetch_and_release, name="base", daemon=True).start()
             return
         with self._lock:
-            if self._clock() - self._fetched_at >= FRESH_SECONDS:  # unless somebody else just did
+            if self._clock() - self._fetched_at >= FRESH_SECONDS:  # Unless somebody else just fetched it.
                 self._fetch()
 
     def fetch_until(self, commit: str) -> str:
-        """Has the base fetched unless it holds a commit already; returns why it does not hold it then. Without a commit, refreshes it."""
+        """Fetches the base unless it contains a commit; returns why it does not.
+
+        Without a commit, refreshes it.
+        """
         if not is_commit(commit) or not self._has_remote() or self._holds(commit):
             self.refresh()
             return ""

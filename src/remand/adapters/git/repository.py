@@ -1,4 +1,6 @@
-"""Queries to git in the user's repository and worktree, run so that nothing the repository configures is executed."""
+"""Queries to git in the user's repository and worktree that execute nothing which the
+repository configures.
+"""
 
 from __future__ import annotations
 
@@ -35,14 +37,17 @@ _ID_LENGTHS = {40: hashlib.sha1, 64: hashlib.sha256}
 
 
 def read_commit_tree(common_dir: str, commit: str) -> bytes | None:
-    """The top tree of a commit, as it is stored; None when git has to be asked."""
+    """The root tree of a commit as stored; None if git has to be asked."""
     content = _read_loose_object(common_dir, commit, b"commit")
     first = content.partition(b"\n")[0] if content else b""
     return _read_loose_object(common_dir, first.removeprefix(b"tree ").decode("ascii", "replace"), b"tree")
 
 
 def read_top_file(common_dir: str, commit: str, name: str) -> tuple[bytes | None] | None:
-    """The content of a file at the top of a commit, None in it when there is no such file; None when git has to be asked."""
+    """The content of a file at the top of a commit, as a tuple: `(None,)` if the file is missing.
+
+    None if git has to be asked.
+    """
     tree = read_commit_tree(common_dir, commit)
     if tree is None or "/" in name:
         return None
@@ -57,7 +62,7 @@ def read_top_file(common_dir: str, commit: str, name: str) -> tuple[bytes | None
 
 
 def _read_loose_object(common_dir: str, object_id: str, kind: bytes) -> bytes | None:
-    """What an object holds, if it is of that kind and its hash is its name."""
+    """The content of a loose object, if it is of that kind and its hash matches its name."""
     algorithm = _ID_LENGTHS.get(len(object_id))
     if algorithm is None or not object_id.isalnum():
         return None
@@ -69,7 +74,7 @@ def _read_loose_object(common_dir: str, object_id: str, kind: bytes) -> bytes | 
 
 
 def _decompress_file(path: str) -> bytes:
-    """What is packed into a plain file of a bearable size; empty for any other."""
+    """The decompressed content of a plain file of reasonable size; empty for any other."""
     with suppress(OSError, zlib.error):
         handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         with open(handle, "rb") as file:
@@ -83,19 +88,19 @@ MAX_KNOWN = 10_000
 
 _MAX_INDEX = 64 << 20
 _SPELT_OUT = (b"DIRC\0\0\0\2", b"DIRC\0\0\0\3")
-"""How an index begins that holds every name whole; later versions leave out what the name before has, too."""
+"""The header of an index with full names; later versions omit what a name shares with the one before."""
 _NOT_ALL_THERE = (b"link\0", b"sdir\0")
-"""The extensions of an index that leaves names to another file, or to a folder's name."""
+"""Extensions of an index that keeps names in another file or under a folder's name."""
 _CHANGED_LINES = ("diff-tree", "-r", "-p", "-U0", "--text", "--no-ext-diff", "--no-textconv")
 _HUNK = lazy_pattern(rb"@@ -\d+(?:,(\d+))? \+\d+(?:,(\d+))? @@")
 
 
 _REMOTE = b'[remote "'
-"""How the part of git's configuration begins that is about a remote."""
+"""How a remote's section begins in git's configuration."""
 
 
 class GitRepository:
-    """The repository a ledger belongs to."""
+    """The repository that a ledger belongs to."""
 
     def __init__(self, place: LedgerLocation) -> None:
         self.place = place
@@ -107,7 +112,7 @@ class GitRepository:
         self._control: dict[str, str] = {}
 
     def commit(self, name: str) -> Commit | None:
-        """The commit behind any name git knows, with its code tree; None when there is none."""
+        """The commit behind any name that git knows, with its code tree; None if there is none."""
         if not name or name.startswith("-") or "\n" in name or "\x00" in name or not self.place.git_dir:
             return None
         if name in self._commits:
@@ -117,7 +122,7 @@ class GitRepository:
         if found is None and is_commit(name) and self.fetch_missing(name):
             found = self._query_commit(name)
         if found is not None and found.sha == name and len(self._commits) < MAX_KNOWN:
-            self._commits[name] = found  # what a full id means never changes
+            self._commits[name] = found  # The meaning of a full id never changes.
         return found
 
     def _query_commit(self, name: str) -> Commit | None:
@@ -129,19 +134,22 @@ class GitRepository:
         return None
 
     def _remember_commit(self, sha: str, tree: bytes) -> Commit:
-        """A commit by its id and its top tree, as that is stored."""
+        """A commit by its id and its root tree as stored."""
         if len(self._control) >= MAX_KNOWN:
             self._control.clear()
         self._control[sha] = control_entries(tree, len(sha) // 2)
         return Commit(sha, code_tree(tree, len(sha) // 2))
 
     def has_same_control(self, commits: Iterable[str]) -> bool:
-        """True when commits have the same under `.got` and names like it; False also where that is not known at once."""
+        """True if all commits have the same content under `.got` and similar names.
+
+        False also if that is not quickly known.
+        """
         found = {self._control.get(one.sha) if (one := self.commit(name)) else None for name in commits}
         return len(found) == 1 and None not in found
 
     def branch(self) -> str:
-        """The branch checked out where we were called; HEAD is read again when it has changed."""
+        """The branch checked out in the caller's worktree; reads HEAD again if it has changed."""
         try:
             changed = os.stat(self._head).st_mtime_ns
         except OSError:
@@ -151,7 +159,9 @@ class GitRepository:
         return self._branch[1]
 
     def difference(self, base: str, commit: str) -> CommitDifference | None:
-        """What a commit changes since it left the base, read from the trees alone: no attribute or filter applies."""
+        """What a commit changes since it left the base, read from the trees alone: no attribute or filter
+        applies.
+        """
         fork = run_git(self.place.worktree, "merge-base", base, commit)
         if fork.returncode and self.fetch_missing(commit):
             fork = run_git(self.place.worktree, "merge-base", base, commit)
@@ -169,7 +179,7 @@ class GitRepository:
         )
 
     def has_commit(self, branch: str, commit: str) -> bool | None:
-        """Whether a branch has a commit in its history; None when there is no such branch here, nor of `origin`."""
+        """True if a branch contains a commit; None if there is no such branch here or on `origin`."""
         tip = self.tip(branch) or self.origin_tip(branch)
         if not tip:
             return None
@@ -182,7 +192,7 @@ class GitRepository:
         )
 
     def tip(self, branch: str) -> str:
-        """The commit a branch or remote branch points to; empty when there is none."""
+        """The commit that a local or remote branch points to; empty if there is none."""
         for name in (f"refs/heads/{branch}", f"refs/remotes/{branch}"):
             sha = read_ref(self.place.common_dir, name)
             if sha:
@@ -190,7 +200,7 @@ class GitRepository:
         return ""
 
     def origin_tip(self, branch: str) -> str:
-        """The commit of a branch of `origin`, as last fetched; never that of a local branch named `origin/…`."""
+        """The commit of a branch of `origin` as last fetched, never of a local branch named `origin/…`."""
         return read_ref(self.place.common_dir, f"refs/remotes/origin/{branch}")
 
     def default_branch(self, usual: tuple[str, ...]) -> str:
@@ -206,7 +216,7 @@ class GitRepository:
         return tuple(run_git(self.place.worktree, "remote").stdout.decode("utf-8", "replace").split())
 
     def has_remote(self) -> bool:
-        """True when the repository's own configuration names one to fetch from. It takes no process to tell."""
+        """True if the repository's own configuration has a remote to fetch from. Starts no process."""
         rows = read_start(os.path.join(self.place.common_dir, "config")).splitlines()
         return any(row.lstrip().lower().startswith(_REMOTE) for row in rows)
 
@@ -217,7 +227,7 @@ class GitRepository:
         )
 
     def commits_outside(self, tip: str, commits: Iterable[str]) -> frozenset[str]:
-        """Those of the commits that are here, and not in the history of a tip."""
+        """The commits that are here but not in the history of a tip."""
         asked = {commit for commit in commits if commit.isascii() and commit.isalnum()}
         if not asked or not tip:
             return frozenset()
@@ -228,7 +238,10 @@ class GitRepository:
         return frozenset(found.decode().split()) & asked
 
     def commits_with_parents(self, names: str, *, since: str = "", limit: int = 0) -> list[tuple[str, str]]:
-        """The commits of a range, oldest first, each with its first parent; merges and commits without a parent left out."""
+        """The commits of a range, oldest first, each with its first parent.
+
+        Leaves out merges and root commits.
+        """
         parts = names.split()
         is_wrong = not parts or "\x00" in names or any(part.startswith("-") for part in parts)
         if is_wrong or run_git(self.place.worktree, "rev-parse", *parts, "--").returncode:
@@ -241,7 +254,7 @@ class GitRepository:
         return [(pair[0], pair[1]) for pair in pairs if len(pair) > 1]
 
     def file(self, commit: str, path: str) -> bytes | None:
-        """A file's content at a commit; None when it is not there. What cannot be read is not taken for absent."""
+        """The content of a file at a commit; None if it is missing. Raises if it cannot be read."""
         known = read_top_file(self.place.common_dir, commit, path)
         if known is not None:
             return known[0]
@@ -257,7 +270,7 @@ class GitRepository:
         return answer.stdout
 
     def tracked_files(self) -> list[str]:
-        """The files of the main worktree that git tracks, or would."""
+        """The files of the main worktree that git tracks or would track."""
         listed = run_git(
             self.place.root, "ls-files", "-z", "--cached", "--others", "--exclude-standard"
         ).stdout
@@ -265,14 +278,14 @@ class GitRepository:
 
 
 class GitIndex:
-    """What the main worktree's index names."""
+    """The names in the main worktree's index."""
 
     def __init__(self, place: LedgerLocation) -> None:
         self._root = place.root
         self._path = os.path.join(place.common_dir, "index") if place.common_dir else ""
 
     def file_stamp(self) -> object:
-        """Changes whenever git writes the index."""
+        """A value that changes whenever git writes the index."""
         try:
             status = os.stat(self._path)
         except OSError:
@@ -288,14 +301,14 @@ class GitIndex:
         return bool(run_git(self._root, "ls-files", "-z", "--", f":(literal){name}").stdout)
 
     def _cannot_name(self, name: str) -> bool:
-        """True when the index does not hold the name anywhere, in a form that spells every name out."""
+        """True if the index stores all names in full and does not contain this one."""
         content = read_start(self._path, _MAX_INDEX + 1)
         is_spelt_out = content[:8] in _SPELT_OUT and not any(mark in content for mark in _NOT_ALL_THERE)
         return is_spelt_out and len(content) <= _MAX_INDEX and os.fsencode(name) not in content
 
 
 def control_entries(tree: bytes, id_length: int) -> str:
-    """What a tree has under names that are, or that some file system takes for, `.got`."""
+    """The entries of a tree named `.got`, or named so that some file system takes them for it."""
     found, rest = [], tree
     while rest:
         entry, _, tail = rest.partition(b"\x00")
@@ -307,7 +320,9 @@ def control_entries(tree: bytes, id_length: int) -> str:
 
 
 def code_tree(tree: bytes, id_length: int) -> str:
-    """The id the tree would have without `.got`, so that publishing events makes no work stale."""
+    """The id that the tree would have without `.got`, so that publishing events does not make
+    results stale.
+    """
     kept, rest = b"", tree
     while rest:
         entry, _, tail = rest.partition(b"\x00")
@@ -320,10 +335,10 @@ def code_tree(tree: bytes, id_length: int) -> str:
 
 
 def change_fingerprint(change: bytes) -> str:
-    """One short text for the lines that a change removes and adds, file by file; empty when there are none.
+    """A short text that identifies the lines a change removes and adds, file by file; empty if there are
+    none.
 
-    Blank lines, spaces within lines, modes and the place in the file do not count: git's own patch id tells changes
-    apart by those.
+    Ignores blank lines, whitespace within lines, modes and positions, unlike git's own patch id.
     """
     files: dict[bytes, list[bytes]] = {}
     file, left = b"", 0
@@ -344,7 +359,7 @@ def change_fingerprint(change: bytes) -> str:
 
 
 def head_commit(place: LedgerLocation) -> str:
-    """The commit checked out in a worktree; empty when there is none."""
+    """The commit checked out in a worktree; empty if there is none."""
     branch = current_branch(place.git_dir)
     if branch:
         return read_ref(place.common_dir, f"refs/heads/{branch}")
@@ -360,7 +375,10 @@ def uncommitted_files(place: LedgerLocation, ours: Callable[[], SetupFiles] = Se
 
 
 def start_worktree_status(place: LedgerLocation) -> WorktreeStatus | None:
-    """Has git look for uncommitted work while the rest is loaded, which takes longer; None when it cannot begin."""
+    """Starts git's check for uncommitted work while other modules load, which takes longer.
+
+    None if it cannot start.
+    """
     try:
         return WorktreeStatus(place)
     except (OSError, EnvironmentFault):
@@ -368,7 +386,7 @@ def start_worktree_status(place: LedgerLocation) -> WorktreeStatus | None:
 
 
 class WorktreeStatus:
-    """A look at what a worktree holds that is not committed. Git begins with it at once; the answer can wait."""
+    """A running check for uncommitted work in a worktree. Git starts at once; the result can wait."""
 
     def __init__(self, place: LedgerLocation) -> None:
         self._what = f"git status in {place.worktree}"
@@ -388,7 +406,7 @@ class WorktreeStatus:
         self._process = start_git(
             place.worktree,
             *("status", "--porcelain=v1", "-z", "--untracked-files=normal", "--no-renames"),
-            "--ignore-submodules=dirty",  # set here: what `.gitmodules` says of it outranks the configuration
+            "--ignore-submodules=dirty",  # Set here because `.gitmodules` overrides the configuration.
             environment={
                 "GIT_DIR": folder,
                 "GIT_WORK_TREE": place.worktree,
@@ -399,9 +417,9 @@ class WorktreeStatus:
         )
 
     def uncommitted_files(self, ours: Callable[[], SetupFiles] = SetupFiles) -> tuple[str, ...]:
-        """The files outside `.got` that differ from the commit checked out; none when that is unknown.
+        """The files outside `.got` that differ from the checked-out commit; none if that is unknown.
 
-        Files of the set-up are nobody's unfinished work. Which these are is asked only when something has changed.
+        Leaves out files of Remand's set-up, which `ours` names; it is called only if something has changed.
         """
         try:
             answer = finish_process(self._process, self._what) if self._process else None
@@ -415,7 +433,7 @@ class WorktreeStatus:
         return tuple(row[3:] for row in found if own.is_work(row[3:], is_tracked=not row.startswith("??")))
 
     def close(self) -> None:
-        """Ends the look, whether or not its answer was wanted."""
+        """Ends the check, whether or not its result was used."""
         if self._process is not None:
             with self._process:
                 self._process.kill()
@@ -423,7 +441,7 @@ class WorktreeStatus:
 
 
 def _read_excludes(place: LedgerLocation) -> str:
-    """The repository's own ignore patterns, of which nothing runs."""
+    """The repository's own ignore patterns; reading them executes nothing."""
     try:
         with open(
             os.path.join(place.common_dir, "info", "exclude"), encoding="utf-8", errors="replace"
@@ -434,7 +452,7 @@ def _read_excludes(place: LedgerLocation) -> str:
 
 
 class GitTrackedFiles:
-    """What git knows of the files in one worktree; nothing is tracked or ignored where there is no repository."""
+    """What git knows about the files of one worktree. Without a repository, no file is tracked or ignored."""
 
     def __init__(self, place: LedgerLocation, root: str) -> None:
         self._root = root

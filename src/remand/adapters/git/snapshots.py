@@ -1,4 +1,4 @@
-"""Snapshots of a working tree as it is: with an index and objects of our own, and nothing written where the user's are."""
+"""Snapshots of a working tree, taken with an index and objects of our own; writes nothing into the user's."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ DAYS = 7
 _DAY = 86_400.0
 _SECONDS = 240.0
 _CONFIG_SECONDS = 600.0
-"""How long the user's settings are believed to be as they were."""
+"""How long the copied user settings count as current."""
 _MODULE = re.compile(r"^\s*path\s*=\s*(.+?)\s*$", re.MULTILINE)
 _HARMLESS = r"^core\.(ignorecase|precomposeunicode|filemode|symlinks|excludesfile|autocrlf|eol)$"
-"""Settings of the user by which files are compared and ignored. None of them runs anything."""
+"""User settings for comparing and ignoring files. None of them executes anything."""
 _COPIED = ("shallow",)
 _FAST = "[core]\n\tlooseCompression = 1\n\tfsync = none\n"
-"""What is lost in a power cut is taken again."""
+"""No syncing: a snapshot lost in a power cut is taken again."""
 _OWN_EXCLUDES = "\n/.got/\n"
 _SHA256 = re.compile(rb"^\s*objectformat\s*=\s*sha256\s*$", re.MULTILINE | re.IGNORECASE)
 
@@ -54,11 +54,11 @@ class TreeSnapshot(NamedTuple):
     commit: str
     tree: str
     left_out: tuple[str, ...] = ()
-    """What is not in it, each path with the reason behind it."""
+    """Paths that it leaves out, each with the reason."""
 
 
 class _IndexChanges(NamedTuple):
-    """What is to be changed in the index to make it like the working tree."""
+    """The changes that make the index equal to the working tree."""
 
     added: list[str]
     removed: list[str]
@@ -66,10 +66,10 @@ class _IndexChanges(NamedTuple):
 
 
 class SnapshotStore:
-    """Takes snapshots of the worktrees of one repository. Its folder can be thrown away at any time.
+    """Takes snapshots of the worktrees of one repository. Its folder may be deleted at any time.
 
-    Git runs with a folder, a configuration and an index of our own, and finds the user's objects as alternates: what the
-    repository configures (filters, hooks, a monitor) is unknown to it, and it has nowhere else to write.
+    Git runs with our own folder, configuration and index, and uses the user's objects as alternates: it does
+    not know the repository's filters, hooks and monitors, and has nowhere else to write.
     """
 
     def __init__(self, folder: str, place: LedgerLocation) -> None:
@@ -80,12 +80,15 @@ class SnapshotStore:
         self._index = os.path.join(folder, f"index-{name}")
 
     def take(self, before: TreeSnapshot | None = None) -> TreeSnapshot:
-        """The working tree as it is now, which may be as it was before. Raises EnvironmentFault."""
+        """Takes a snapshot of the working tree, or returns `before` if nothing changed.
+
+        Raises EnvironmentFault.
+        """
         os.makedirs(self._folder, mode=0o700, exist_ok=True)
         with hold_lock(f"{self._index}.held"):
             self._prepare()
             with suppress(OSError):
-                os.unlink(f"{self._index}.lock")  # of a git that was killed: nobody else may be here
+                os.unlink(f"{self._index}.lock")  # Left by a killed git: nobody else can be here.
             return self._take(before)
 
     def changed_paths(self, before: str, after: str) -> tuple[str, ...]:
@@ -94,18 +97,18 @@ class SnapshotStore:
         return tuple(os.fsdecode(name) for name in answer.split(b"\0") if name)
 
     def file(self, commit: str, path: str) -> bytes | None:
-        """A file's content in a snapshot; None when it is not there."""
+        """The content of a file in a snapshot; None if it is not there."""
         answer = self._run("cat-file", "blob", f"{commit}:{path}")
         return None if answer.returncode else answer.stdout
 
     def keep(self, name: str, commit: str) -> None:
-        """Keeps a snapshot from being pruned until its name is forgotten."""
+        """Protects a snapshot from being pruned until its name is forgotten."""
         folder = os.path.join(self.git_dir, "refs", "sessions")
         os.makedirs(folder, mode=0o700, exist_ok=True)
         atomic_write(os.path.join(folder, name), f"{commit}\n".encode(), mode=0o600)
 
     def prune(self, names: Iterable[str], days: float = DAYS) -> None:
-        """Forgets all snapshots but those of the given names and younger ones; at most once a day."""
+        """Forgets all snapshots except those with the given names and recent ones; at most once a day."""
         mark = os.path.join(self._folder, "pruned")
         with suppress(OSError):
             if time.time() - os.stat(mark).st_mtime < _DAY:
@@ -124,7 +127,7 @@ class SnapshotStore:
     # ------------------------------------------------------------------------------------------ the folder
 
     def _prepare(self) -> None:
-        """Makes the folder, and brings what it has of the repository's settings up to date."""
+        """Creates the folder and updates its copy of the repository's settings."""
         place = self._place
         for name in ("objects/info", "objects/pack", "refs", "info"):
             os.makedirs(os.path.join(self.git_dir, name), mode=0o700, exist_ok=True)
@@ -149,7 +152,10 @@ class SnapshotStore:
                 atomic_write(path, content, mode=0o600)
 
     def _config(self) -> bytes:
-        """Our configuration, with how the user has files compared and ignored. Reading that runs nothing."""
+        """Our configuration with the user's settings for comparing and ignoring files.
+
+        Reading them executes nothing.
+        """
         place = self._place
         inherited = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
         command = ["git", "config", "-z", "--get-regexp", _HARMLESS]
@@ -165,7 +171,7 @@ class SnapshotStore:
     # ------------------------------------------------------------------------------------------ a snapshot
 
     def _take(self, before: TreeSnapshot | None) -> TreeSnapshot:
-        """A snapshot with the index we have; with one like the user's where ours does not do, and at last with none."""
+        """Takes a snapshot with our current index, else with a copy of the user's, else with an empty one."""
         seeds = (self._keep_index, self._copy_index, self._drop_index)
         problem: EnvironmentFault | None = None
         for seed in seeds:
@@ -181,7 +187,7 @@ class SnapshotStore:
         return os.path.exists(self._index)
 
     def _copy_index(self) -> bool:
-        """Begins with the user's index, which knows which files are as they were committed. Its time says how far."""
+        """Copies the user's index, which knows which files are unchanged. Its time says up to when."""
         source = os.path.join(self._place.git_dir, "index")
         self._drop_index()
         try:
@@ -206,13 +212,16 @@ class SnapshotStore:
         left_out = (*listed.left_out, *self._dirty_submodules())
         if before is not None and before.tree == tree:
             return TreeSnapshot(before.commit, tree, left_out)
-        # A parent that is known elsewhere, too, so that only what is new has to be copied from here.
+        # A parent that exists elsewhere, too, so that only new objects are copied from here.
         parent = before.commit if before else head_commit(self._place)
         commit = self._git("commit-tree", tree, *(("-p", parent) if parent else ()), "-m", "snapshot")
         return TreeSnapshot(commit.decode().strip(), tree, left_out)
 
     def _list_changes(self) -> _IndexChanges:
-        """The files that differ from the index; what is too large, and all beyond the bound, is left out, largest last."""
+        """The files that differ from the index.
+
+        Leaves out files that are too large, and all beyond the total.
+        """
         answer = self._git("ls-files", "-z", "-m", "-d", "-o", "--exclude-standard")
         found = {*answer.split(b"\0"), *self._added_by_force()} - {b""}
         names = sorted(map(os.fsdecode, found))
@@ -236,18 +245,21 @@ class SnapshotStore:
         return listed
 
     def _added_by_force(self) -> set[bytes]:
-        """What the user's index has although it is ignored, and ours has not."""
+        """Ignored files that the user added to their index by force and that ours lacks."""
         theirs = os.path.join(self._place.git_dir, "index")
         ignored = ("ls-files", "-z", "-i", "-c", "--exclude-standard")
         if not os.path.exists(theirs):
             return set()
-        answer = self._run(*ignored, index=theirs)  # one that is split cannot be read from here
+        answer = self._run(*ignored, index=theirs)  # A split index cannot be read from here.
         if answer.returncode or not answer.stdout:
             return set()
         return set(answer.stdout.split(b"\0")) - set(self._git(*ignored).split(b"\0"))
 
     def _file_size(self, name: str, listed: _IndexChanges) -> int | None:
-        """The size of a file that can be added; None for anything else, which is noted where it belongs."""
+        """The size of a file that can be added.
+
+        None for anything else, which is recorded where it belongs.
+        """
         path = os.path.join(self._place.worktree, name)
         try:
             status = os.lstat(path)
@@ -258,7 +270,7 @@ class SnapshotStore:
             if name.endswith("/"):
                 listed.left_out.append(f"{name} (a repository of its own)")
             else:
-                listed.added.append(name)  # a submodule at another commit
+                listed.added.append(name)  # A submodule at another commit.
             return None
         if stat.S_ISLNK(status.st_mode):
             return status.st_size
@@ -268,7 +280,7 @@ class SnapshotStore:
         return status.st_size
 
     def _remove_newly_ignored(self) -> None:
-        """Takes out what our index has, the user's has not, and is ignored by now."""
+        """Removes from our index what is ignored now and not in the user's index."""
         own = self._git("ls-files", "-z", "-i", "-c", "--exclude-standard")
         ignored = {name for name in own.split(b"\0") if name}
         theirs = os.path.join(self._place.git_dir, "index")
@@ -278,7 +290,7 @@ class SnapshotStore:
         self._git("update-index", "--force-remove", "-z", "--stdin", stdin=rows)
 
     def _dirty_submodules(self) -> Iterator[str]:
-        """The submodules with uncommitted work, which is in no snapshot."""
+        """The submodules with uncommitted work, which no snapshot contains."""
         text = read_start(os.path.join(self._place.worktree, ".gitmodules"), 1 << 20).decode(
             "utf-8", "replace"
         )

@@ -1,4 +1,4 @@
-"""The worktrees that agents work in, one for each task: prepared, repaired, inspected and removed."""
+"""The worktrees in which agents work, one for each task: prepared, repaired, inspected and removed."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from remand.domain.hosts import SetupFiles
 NAMED = 1000
 """How many uncommitted files are named."""
 _LOOKED_AT = 20_000
-"""How many files a worktree that is as it should be is looked through for, at most."""
+"""Most entries checked for special files in a worktree that seems in order."""
 
 
 class GitTaskWorktree:
@@ -51,7 +51,7 @@ class GitTaskWorktree:
         trash: Trash,
         bases: Sequence[str],
     ) -> None:
-        """`own` is the folder of what no agent sees."""
+        """`own` is the folder for files that agents cannot see."""
         self._task_id = os.path.basename(own)
         self._own = own
         self._bases = bases
@@ -62,7 +62,7 @@ class GitTaskWorktree:
         self.private = PrivateGitFolder(os.path.join(own, "private"), linked, trash)
 
     def prepare(self, branch: str, start: str) -> str:
-        """Prepares a complete worktree on the branch, with the work that was there; returns the branch's tip."""
+        """Prepares a complete worktree on the branch, with earlier work; returns the branch's tip."""
         os.makedirs(self._own, mode=0o700, exist_ok=True)
         self._clear()
         state = self._import_and_read_state(branch)
@@ -71,7 +71,7 @@ class GitTaskWorktree:
             self._branches.require_free(branch, self.linked.name)
         tip = self._branches.tip(branch)
         if not tip:
-            # Noted that we made it: a branch on which nothing was done is removed with the worktree.
+            # Records that we created it: an unused branch is removed with the worktree.
             tip = self._branches.create(branch, start)
             linked_worktree.write_note(
                 self._own, msgspec.structs.replace(self._note(), begun=f"{tip} {branch}")
@@ -84,7 +84,7 @@ class GitTaskWorktree:
         return tip
 
     def look(self, branch: str, ours: SetupFiles) -> WorktreeState:
-        """What is there. The agent's own index is not asked: ours knows how its files looked before."""
+        """The worktree's state. Uses our own index, which knows how the files looked, not the agent's."""
         tip = self._branches.tip(branch)
         is_private = self.private.is_made()
         head = self.private.read_state(branch).tip if is_private else tip
@@ -101,7 +101,10 @@ class GitTaskWorktree:
             return WorktreeState(head, self._uncommitted_files(head, stage.objects, ours, is_private=True))
 
     def import_commits(self, branch: str, *, is_confined: bool) -> str:
-        """Imports the commits of a confined agent into the branch and updates the worktree; returns the branch's tip."""
+        """Imports the commits of a confined agent into the branch and updates the worktree.
+
+        Returns the branch's tip.
+        """
         if is_confined and not self.private.is_made():
             raise EnvironmentFault(
                 f"The git folder of task {self._task_id}'s agent is gone, and the commits in it. "
@@ -125,7 +128,7 @@ class GitTaskWorktree:
         return head
 
     def retire(self, *, is_kept: bool = True) -> None:
-        """Saves what was not committed and takes everything away, the branch only if nothing was ever done on it."""
+        """Saves uncommitted work and removes the worktree; removes the branch only if it was never used."""
         self._clear()
         note = self._note()
         branch = note.branch
@@ -142,20 +145,23 @@ class GitTaskWorktree:
     # ------------------------------------------------------------------------------------------------- state
 
     def _import_and_read_state(self, branch: str) -> LinkedWorktreeState:
-        """The state of the worktree, once what a confined agent has committed is in the repository."""
+        """The state of the worktree, after importing what a confined agent committed."""
         note = self._note()
         if not self.private.is_made():
             return self._read_state(branch)
         try:
             self.import_commits(note.branch or branch, is_confined=True)
-        except EnvironmentFault as fault:  # what cannot be taken is still there as files
+        except EnvironmentFault as fault:  # What cannot be imported still exists as files.
             if linked_worktree.NO_ROOM in str(fault):
                 raise
         state = self._read_state(note.branch or branch)
         return state._replace(is_on_branch=state.is_on_branch and note.branch in ("", branch))
 
     def _read_state(self, branch: str) -> LinkedWorktreeState:
-        """The state of the worktree; of a confined agent's commits it counts only what could be taken."""
+        """The state of the worktree.
+
+        Of a confined agent's commits, counts only those that could be imported.
+        """
         note = self._note()
         if not self.private.is_made():
             state = read_worktree_state(self.linked.common_dir, self.linked.name, branch)
@@ -168,9 +174,9 @@ class GitTaskWorktree:
         return state if self._has(state.at) else state._replace(at=note.tip)
 
     def _last_seen(self, note: linked_worktree.WorktreeNote) -> str:
-        """The commit that the files go by: what was committed there since, or where the branch was before.
+        """The commit that the files are based on: the last one committed there, or the branch's earlier tip.
 
-        The branch itself does not tell: somebody may have moved it from elsewhere.
+        The branch alone does not say, since somebody may have moved it from elsewhere.
         """
         moved = self.linked.last_moved_to()
         return moved if moved != note.moved and self._has(moved) else note.tip
@@ -181,7 +187,9 @@ class GitTaskWorktree:
         return commit == self._branches.tip(self._note().branch) or self._branches.has_commit(commit)
 
     def _take(self, commit: str) -> bool:
-        """Imports a confined agent's commit into the repository, if it is sound, so that it can be kept."""
+        """Imports a confined agent's commit into the repository, if it is sound, so that it can
+        be preserved.
+        """
         if self._branches.has_commit(commit):
             return True
         try:
@@ -194,7 +202,7 @@ class GitTaskWorktree:
         return True
 
     def _keep_aside(self, branch: str) -> None:
-        """Keeps what a confined agent has put aside: its stash, and branches of its own."""
+        """Preserves a confined agent's stash and its other branches."""
         given = self._tips()
         commits = [one for one in find_stashed_commits(self.private.path, branch) if one not in given]
         known = self._branches.existing_commits(commits) if commits else []
@@ -205,7 +213,7 @@ class GitTaskWorktree:
     # ------------------------------------------------------------------------------------------------ repair
 
     def _repair(self, branch: str, tip: str, state: LinkedWorktreeState) -> None:
-        """Repairs a worktree. Where that would lose anything, that is kept and the worktree made again."""
+        """Repairs a worktree. If that would lose anything, saves it and recreates the worktree."""
         if not self.linked.has_folder():
             self._make(branch, tip)
         elif self._has_diverged(tip, state):
@@ -227,7 +235,9 @@ class GitTaskWorktree:
             self._make(branch, tip)
 
     def _has_diverged(self, tip: str, state: LinkedWorktreeState) -> bool:
-        """True when the files go by something that is not on the branch, or something is under way in them."""
+        """True if the files are based on a commit that is not on the branch, or an operation is
+        unfinished.
+        """
         if state.is_busy or state.at in ("", tip):
             return state.is_busy
         return not state.is_on_branch or (self.private.is_made() and state.at != self._note().tip)
@@ -248,7 +258,7 @@ class GitTaskWorktree:
             linked_worktree.restore_files(self.linked, commit, removed)
 
     def _make(self, branch: str, tip: str) -> None:
-        """Makes the worktree again. The folder is there when it is whole, and not before."""
+        """Recreates the worktree. The folder appears only when it is complete."""
         if os.path.lexists(self.linked.folder):
             self._trash.throw(self.linked.folder)
         self.linked.unregister()
@@ -268,7 +278,7 @@ class GitTaskWorktree:
         self._discard(self._making)
 
     def _keep(self, state: LinkedWorktreeState, tip: str) -> None:
-        """Keeps what is not on the branch: uncommitted work, and commits that it does not have."""
+        """Saves what is not on the branch: uncommitted work, and commits that it lacks."""
         base = next((one for one in (state.at, self._note().tip, tip) if self._has(one)), "")
         work = ""
         if base and self.linked.has_folder():
@@ -285,7 +295,7 @@ class GitTaskWorktree:
     # ------------------------------------------------------------------------------------------------ import
 
     def _advance(self, branch: str, head: str, tip: str) -> None:
-        """Moves the branch to an agent's commit. Where that leaves commits behind, they are kept."""
+        """Moves the branch to an agent's commit. Preserves commits that this leaves behind."""
         given = self._note().tip or tip
         with self._stage(head) as stage:
             is_forward = stage.is_ancestor(tip)
@@ -301,13 +311,13 @@ class GitTaskWorktree:
 
     @contextmanager
     def _stage(self, commit: str) -> Iterator[StagedCommit]:
-        """Takes a commit of a confined agent's to a stage, without what the repository has."""
+        """Stages a confined agent's commit, without objects that the repository has."""
         known = self._branches.existing_commits(self._tips())
         with stage_commit(self.private.path, self.linked.common_dir, commit, known, self._own) as stage:
             yield stage
 
     def _tips(self) -> set[str]:
-        """Commits of the repository from which an agent's work may have grown."""
+        """Commits of the repository on which an agent's work may be based."""
         note = self._note()
         return {note.tip, self._branches.tip(note.branch), *map(self._branches.commit_at, self._bases)}
 
@@ -334,7 +344,7 @@ class GitTaskWorktree:
         )
 
     def _clear(self) -> None:
-        """Removes what a killed process was at."""
+        """Removes what a killed process left."""
         if is_real_folder(self._own):
             for name in os.listdir(self._own):
                 if name not in ("note", "private"):
@@ -363,7 +373,10 @@ _LOCKS = 64
 
 
 class GitWorktrees:
-    """The worktrees of a ledger's tasks, all under one folder. Several threads and processes may use them at once."""
+    """The task worktrees of a ledger, all in one folder.
+
+    Several threads and processes may use them at once.
+    """
 
     def __init__(
         self,
@@ -374,9 +387,9 @@ class GitWorktrees:
         ours: Collection[str] = (),
         guarded: Collection[str] = (),
     ) -> None:
-        """`base` is the branch that work is compared with, `ours` are files of ours in a worktree.
+        """`base` is the branch that work is compared with, `ours` are Remand's own files in a worktree.
 
-        `guarded` are those of them that no agent may change.
+        `guarded` are those of them that agents must not change.
         """
         self._common_dir = os.path.realpath(place.common_dir)
         self.folder = os.path.realpath(folder)
@@ -435,9 +448,9 @@ class GitWorktrees:
         return sorted(_names(self.folder))
 
     def remove_others(self, kept: Collection[str]) -> list[str]:
-        """Takes down every worktree of other tasks than these, and what a killed scheduler left; gives their ids.
+        """Removes the worktrees of all other tasks, and what a killed scheduler left; returns their task ids.
 
-        What cannot be taken down, as there is no room to save its work, stays.
+        Keeps a worktree if there is no space to save its work.
         """
         gone = []
         for task_id in sorted(self._known_tasks() - set(kept)):
@@ -468,7 +481,7 @@ class GitWorktrees:
         return AgentGitSettings(refs=refs, name=name, email=email, excluded=self._ours)
 
     def _known_tasks(self) -> set[str]:
-        """Every task that has something here or in the repository, whole or not."""
+        """Every task that has files here or an entry in the repository, complete or not."""
         here = [*_names(self.folder), *_names(self._own)]
         entries = os.path.join(self._common_dir, "worktrees")
         for name in _names(entries):
@@ -488,7 +501,7 @@ class GitWorktrees:
         return user_identity(self._common_dir)
 
     def _require_private(self) -> None:
-        """Makes the folder, and in it one that is closed to all other users."""
+        """Creates the folder, and in it one that other users cannot read."""
         os.makedirs(self.folder, mode=0o700, exist_ok=True)
         require_private(self._own)
         for name in ("locks", "trash"):
@@ -496,10 +509,13 @@ class GitWorktrees:
         self._note_repository()
 
     def _note_repository(self) -> None:
-        """Notes, out of the agents' reach, whose worktrees these are: a link is there whole or not at all."""
+        """Records, out of the agents' reach, which repository these worktrees belong to.
+
+        A link is created atomically.
+        """
         note = os.path.join(self.folder, REPOSITORY_NOTE)
         while (noted := _noted_target(note)) != self._common_dir:
-            # Only what is wrong is removed: others may be writing the note at the same moment.
+            # Removes only a wrong link: other processes may be writing the same note.
             if noted is not None:
                 with suppress(FileNotFoundError):
                     os.unlink(note)
@@ -508,7 +524,7 @@ class GitWorktrees:
 
 
 def _noted_target(path: str) -> str | None:
-    """Where a link points; empty when something else is there, None when nothing is."""
+    """The target of a link; empty if something else is there, None if nothing is."""
     try:
         return os.readlink(path)
     except FileNotFoundError:
@@ -526,7 +542,7 @@ def _names(folder: str) -> Sequence[str]:
 
 @contextmanager
 def _as_cannot_run() -> Iterator[None]:
-    """Turns every fault into CannotRun: a full disk as such, all else as git's."""
+    """Turns every fault into CannotRun: a full disk as such, anything else as git's."""
     try:
         yield
     except EnvironmentFault as fault:
