@@ -23,7 +23,7 @@ _FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 def open_plain(path: str) -> BinaryIO:
-    """A plain file, opened to be read; a link, a pipe or a folder raises `OSError`."""
+    """Opens a plain file for reading; raises `OSError` for a link, a pipe or a folder."""
     handle = os.open(path, _FLAGS)
     if not stat.S_ISREG(os.fstat(handle).st_mode):
         os.close(handle)
@@ -32,7 +32,7 @@ def open_plain(path: str) -> BinaryIO:
 
 
 def file_size(file: BinaryIO) -> int:
-    """How many bytes an open file has."""
+    """The size of an open file in bytes."""
     return os.fstat(file.fileno()).st_size
 
 
@@ -45,14 +45,14 @@ _decode_json = msgspec.json.Decoder().decode
 
 
 class TranscriptRun(NamedTuple):
-    """One run as a transcript tells it."""
+    """A run as a transcript records it."""
 
     tool_use_id: str
     tool: str
     command: str
     paths: tuple[str, ...] = ()
     exit_status: int | None = None
-    """None when it is not told, or nothing has come of it yet."""
+    """None if the transcript does not say, or the run has not ended."""
     has_failed: bool = False
     output: str = ""
 
@@ -67,7 +67,7 @@ class Transcripts:
         self._read: dict[str, dict[str, TranscriptRun]] = {}
 
     def find_run(self, run: ToolUse) -> TranscriptRun | None:
-        """The same run as a transcript of its session tells it: the same call, command and end; None when none does."""
+        """The transcript's record of the same run: same call, command and end; None if there is none."""
         if not run.tool_use_id:
             return None
         for path in self._files(run):
@@ -79,7 +79,9 @@ class Transcripts:
         return None
 
     def _files(self, run: ToolUse) -> list[str]:
-        """Where the run's session may be told: where its hook said, or where hosts keep such files."""
+        """The files that may record the run's session: the one its hook named, and where hosts keep
+        transcripts.
+        """
         found = [run.transcript] if run.transcript.endswith(".jsonl") else []
         if writer.is_plain(run.session):
             found += iglob(os.path.join(escape(self._claude), "projects", "*", f"{run.session}.jsonl"))
@@ -93,7 +95,7 @@ class Transcripts:
 
 
 def runs_in(path: str) -> Iterator[TranscriptRun]:
-    """The runs that a transcript tells, whichever host wrote it; what it does not know is passed over."""
+    """The runs in a transcript of any known host; skips unknown lines."""
     begun: dict[str, TranscriptRun] = {}
     for line in _transcript_lines(path):
         for piece in _pieces(line):
@@ -107,7 +109,7 @@ def runs_in(path: str) -> Iterator[TranscriptRun]:
 
 
 def _is_same(run: ToolUse, told: TranscriptRun) -> bool:
-    """True when both tell the same: command, files and end, as far as each of them knows."""
+    """True if both agree on command, files and end, as far as each knows them."""
     is_status = None in (run.exit_status, told.exit_status) or run.exit_status == told.exit_status
     if run.command or told.command:
         return is_status and writer.shorten_command(told.command) == run.command
@@ -115,7 +117,7 @@ def _is_same(run: ToolUse, told: TranscriptRun) -> bool:
 
 
 def _transcript_lines(path: str) -> Iterator[bytes]:
-    """The lines that may tell of a run, of a plain file that is not too large."""
+    """The lines of a plain file, of limited size, that may concern a run."""
     try:
         opened = open_plain(path)
     except OSError:
@@ -129,7 +131,7 @@ def _transcript_lines(path: str) -> Iterator[bytes]:
 
 
 def _pieces(line: bytes) -> list[Mapping[str, Any]]:
-    """The parts of a line that may be a call of a tool, or its answer."""
+    """The parts of a line that may be a tool call or its result."""
     try:
         row = _decode_json(line)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
@@ -185,7 +187,9 @@ def _finished_run(piece: Mapping[str, Any], begun: Mapping[str, TranscriptRun]) 
 
 
 def _claude_end(told: TranscriptRun, piece: Mapping[str, Any]) -> TranscriptRun:
-    """Claude Code gives the exit code of a command that failed, in words; of one that did not it gives none."""
+    """The end of a run in Claude Code: the text has the exit code of a failed command, and none of a
+    successful one.
+    """
     output, answer = _text(piece.get("content")), _table(piece, "toolUseResult")
     has_failed = piece.get("is_error") is True
     is_open = any(answer.get(key) for key in ("interrupted", "backgroundTaskId", "returnCodeInterpretation"))
@@ -194,7 +198,7 @@ def _claude_end(told: TranscriptRun, piece: Mapping[str, Any]) -> TranscriptRun:
 
 
 def _codex_end(told: TranscriptRun, piece: Mapping[str, Any]) -> TranscriptRun:
-    """Codex gives the exit code in words, or in a table that is written as text."""
+    """The end of a run in Codex: the exit code is part of the text, or of a table written as text."""
     output = _text(piece.get("output"))
     table = _json(output)
     status = _table(table, "metadata").get("exit_code")
@@ -225,7 +229,7 @@ def _json(text: str) -> Mapping[str, Any]:
 
 
 def _command_line(command: object) -> str:
-    """A command as one line: a shell's own is taken out of `bash -lc …`."""
+    """A command as one line, without the shell of `bash -lc …`."""
     if isinstance(command, str):
         return command
     if not isinstance(command, list) or not all(isinstance(word, str) for word in command):
@@ -243,7 +247,7 @@ def _text(content: object) -> str:
 
 
 def _table(value: object, name: str) -> Mapping[str, Any]:
-    """A table within another; an empty one when there is none."""
+    """A table within another; an empty one if it is missing."""
     found = value.get(name) if isinstance(value, dict) else None
     return found if isinstance(found, dict) else {}
 
@@ -253,18 +257,18 @@ _decode_tool_use = msgspec.json.Decoder(ToolUse).decode
 
 
 class TaskJournal(NamedTuple):
-    """A task's journal: its uses, each once, and what is wrong with the file."""
+    """A task's journal: each tool call once, and the problems with the file."""
 
     uses: tuple[ToolUse, ...] = ()
     problems: tuple[str, ...] = ()
     is_chained: bool = True
-    """False when a line was changed or taken out."""
+    """False if a line was changed or removed."""
 
 
 class JournalFile:
-    """The journals of a ledger's tasks. A journal whose chain is broken bears nothing out.
+    """The journals of a ledger's tasks. A journal whose hash chain is broken is no evidence.
 
-    A transcript can only second what the journal has: its file is the agent's own to write.
+    A transcript can only confirm a journal entry, because the agent can write to the transcript's file.
     """
 
     def __init__(
@@ -286,19 +290,19 @@ class JournalFile:
 
     @classmethod
     def for_holder(cls, folder: str, team: Team, task: Task) -> JournalFile:
-        """The journals as a rejection by the holder of a task is checked against them."""
+        """The journals for checking a rejection by the holder of a task."""
         since = task.claim.claimed_at if task.claim is not None else ""
         return cls(folder, Transcripts(), since=since, name_of=lambda name: team.actor(name).name)
 
     def read_task(self, task_id: str) -> TaskJournal:
-        """Everything in the journal of a task."""
+        """All entries of a task's journal."""
         if task_id not in self._kept:
             path = writer.journal_path(self._folder, task_id)
             self._kept[task_id] = _read_journal(path, task_id) if path else TaskJournal()
         return self._kept[task_id]
 
     def find_supporting_run(self, task_id: str, agent: str, attempt: str) -> SupportingRun | None:
-        """What the agent ran on the task that fits an attempt; None when nothing does."""
+        """The journal entry that supports an attempt of the agent on the task; None if there is none."""
         run = find_supporting_use(attempt, self._calls_of(task_id, agent))
         if run is None:
             return None
@@ -307,7 +311,7 @@ class JournalFile:
         return SupportingRun(run.command or " ".join((run.tool, *run.paths)), status, told is not None)
 
     def find_in_transcripts(self, run: ToolUse) -> TranscriptRun | None:
-        """The same run as the host's transcript tells it; None when it does not."""
+        """The record of the same run in the host's transcript; None if there is none."""
         return self._transcripts.find_run(run) if self._transcripts is not None else None
 
     def _calls_of(self, task_id: str, agent: str) -> list[RecordedCall]:
@@ -346,7 +350,7 @@ def _read_journal(path: str, task_id: str) -> TaskJournal:
 
 
 def _journal_lines(path: str, problems: list[str]) -> Iterator[bytes]:
-    """The lines of a journal. What is no plain file, or too large, is said and not read."""
+    """The lines of a journal. Reports a file that is not plain or too large, and does not read it."""
     try:
         opened = open_plain(path)
     except FileNotFoundError:

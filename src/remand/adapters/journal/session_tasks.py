@@ -1,4 +1,7 @@
-"""Which task a host session works on, and how often it may be sent back. Loads nothing heavy: every hook call looks here."""
+"""Which task a host session works on, and how often a stop may be blocked.
+
+Every hook call loads this, so it imports little.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +9,11 @@ import os
 from time import time
 
 MAX_BLOCKS = 3
-"""How often a session is sent back when nothing can be known of its task."""
+"""How often a session's stop is blocked if nothing can be known about its task."""
 
 
 class SessionTask:
-    """The task a host session belongs to: by its id, or by the branch of the worktree it runs in."""
+    """The task of a host session: named by id, or by the branch of its worktree."""
 
     __slots__ = ("agent", "branch", "earlier", "task_id")
 
@@ -25,7 +28,7 @@ class SessionTask:
 
 
 def claimed_task(folder: str, session: str) -> SessionTask | None:
-    """The task that a session claimed last, by the notes in a folder; None when it claimed none."""
+    """The task that a session claimed last, from the notes in a folder; None if it claimed none."""
     claimed = _read_lines(_claims_file(folder, session)) if session else []
     if not claimed:
         return None
@@ -34,7 +37,7 @@ def claimed_task(folder: str, session: str) -> SessionTask | None:
 
 
 def record_claim(folder: str, session: str, task_id: str, agent: str) -> None:
-    """Notes that a session has claimed a task, beside those that it claimed before."""
+    """Notes that a session has claimed a task, beside earlier ones."""
     if not session:
         return
     line, path = f"{task_id} {agent}", _claims_file(folder, session)
@@ -45,14 +48,17 @@ def record_claim(folder: str, session: str, task_id: str, agent: str) -> None:
 
 
 def note_open_claim(folder: str, session: str, agent: str, tasks: list[str]) -> None:
-    """Notes that a session may have claimed a task, which the server could not be asked about."""
+    """Notes that a session may have claimed one of these tasks, because the server could not be reached."""
     os.makedirs(folder, mode=0o700, exist_ok=True)
     with open(_open_claim_file(folder, session), "w", encoding="utf-8") as file:
         file.write("\n".join([agent, *tasks]))
 
 
 def open_claim(folder: str, session: str) -> tuple[str, list[str], float] | None:
-    """The agent and the tasks that a session named in what may have been a claim, and how many seconds ago; None when nothing is open."""
+    """The agent, the candidate tasks and the age in seconds of an unconfirmed claim.
+
+    None if there is none.
+    """
     path = _open_claim_file(folder, session)
     lines = _read_lines(path) if session else []
     if not lines:
@@ -61,12 +67,12 @@ def open_claim(folder: str, session: str) -> tuple[str, list[str], float] | None
 
 
 def close_claim(folder: str, session: str) -> None:
-    """Forgets what may have been a claim: the server has said whether it was."""
+    """Removes the note of an unconfirmed claim, once the server has answered."""
     note_open_claim(folder, session, "", [])
 
 
 def may_block_again(folder: str, task: str, session: str) -> bool:
-    """True a few times for a session whose ledger cannot be found."""
+    """True for the first few calls of a session whose ledger cannot be found."""
     try:
         os.makedirs(folder, mode=0o700, exist_ok=True)
         with open(os.path.join(folder, _plain(f"{task}-{session}")[:150]), "ab") as file:

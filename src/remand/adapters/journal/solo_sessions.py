@@ -1,4 +1,7 @@
-"""What is noted of solo sessions, in private files: where each began, what it did, what was measured. Every hook call looks here, so it loads little."""
+"""Private notes about solo sessions: where each began, what it did, its results.
+
+Every hook call loads this, so it imports little.
+"""
 
 from __future__ import annotations
 
@@ -18,11 +21,11 @@ MAX_TRACE = 16 << 20
 ON, OFF = "on", "off"
 _SWITCH = "switch"
 _NOTHING = "-"
-"""The user had said nothing before: the configuration decides."""
+"""The user had set nothing before: the configuration decides."""
 
 
 class SoloSession:
-    """One session in one worktree: where it began, and what has become of it."""
+    """One session in one worktree: where it began, and its current state."""
 
     __slots__ = (
         "attempted", "blocks", "commit", "config", "has_spoken", "head_log", "host", "last_commit", "last_tree", "left_out",
@@ -61,12 +64,12 @@ class SoloSession:
 
     @property
     def name(self) -> str:
-        """The name of its files."""
+        """The base name of its files."""
         return f"{_hash(self.worktree, 12)}-{_hash(self.session, 24)}"
 
 
 class SoloSessions:
-    """The sessions of one ledger, in a folder of this user's own."""
+    """The solo sessions of one ledger, in a private folder."""
 
     def __init__(self, folder: str) -> None:
         self._folder = os.path.join(folder, "sessions")
@@ -75,14 +78,14 @@ class SoloSessions:
     # ------------------------------------------------------------------------------------------ the switch
 
     def switch(self) -> tuple[str, float]:
-        """What the user has said: `on`, `off` (until when; 0 for good), or nothing."""
+        """The user's setting: `on`, `off` (until when; 0 for no end), or empty."""
         word, end, before = self._read_switch()
         if word == OFF and end and end <= time.time():
             word, end = before, 0.0
         return (word, end) if word in (ON, OFF) else ("", 0.0)
 
     def set_switch(self, word: str, until: float = 0.0) -> None:
-        """Notes what the user says; what they said before holds again after `until`."""
+        """Saves the user's setting; the previous one applies again after `until`."""
         said, end, before = self._read_switch()
         if not (said == OFF and end):
             before = said or _NOTHING
@@ -90,7 +93,7 @@ class SoloSessions:
         atomic_write(self._switch, f"{word} {until:.3f} {before}".encode(), mode=0o600)
 
     def _read_switch(self) -> tuple[str, float, str]:
-        """The word, until when it holds, and the word before it."""
+        """The setting, when it ends, and the previous setting."""
         words = read_start(self._switch, 100).decode("ascii", "replace").split()
         word, until, before = [*words, *("", "0", ON)[len(words) :]][:3]
         try:
@@ -99,12 +102,12 @@ class SoloSessions:
             return word, 0.0, before
 
     def clear_switch(self) -> None:
-        """Forgets what the user has said: the configuration says it then."""
+        """Removes the user's setting, so that the configuration decides."""
         with suppress(FileNotFoundError):
             os.unlink(self._switch)
 
     def is_first(self, what: str) -> bool:
-        """True once for each thing that is said only once."""
+        """True the first time it is called for each kind of message."""
         os.makedirs(self._folder, mode=0o700, exist_ok=True)
         try:
             os.close(os.open(os.path.join(self._folder, f"once-{what}"), os.O_CREAT | os.O_EXCL, 0o600))
@@ -118,11 +121,11 @@ class SoloSessions:
         return os.path.exists(self._path(session.name, "json"))
 
     def find(self, session: str, worktree: str) -> SoloSession | None:
-        """A session's record; None for a new one."""
+        """A session's record; None for a new session."""
         return self.load(SoloSession(session, worktree).name)
 
     def load(self, name: str) -> SoloSession | None:
-        """The record in a file; None when it cannot be read."""
+        """The record in a file; None if it cannot be read."""
         found = parse(read_start(self._path(name, "json"), MAX_RECORD))
         if found.is_broken or not found.text("commit"):
             return None
@@ -162,7 +165,7 @@ class SoloSessions:
         return [name[:-5] for name in found if name.endswith(".json") and name.startswith(start)]
 
     def forget_old(self) -> list[str]:
-        """Removes what nobody used for a week, and returns the names of what is left."""
+        """Removes sessions unused for a week, and returns the names of the others."""
         limit = time.time() - DAYS * _DAY
         with suppress(FileNotFoundError):
             for name in os.listdir(self._folder):
@@ -176,11 +179,11 @@ class SoloSessions:
 
     @staticmethod
     def now() -> float:
-        """The time as notes have it."""
+        """The time in the format of notes."""
         return time.time()
 
     def note(self, session: SoloSession, kind: str, value: str = "") -> None:
-        """Adds one thing that a session did, and when."""
+        """Appends one action of a session, with its time."""
         os.makedirs(self._folder, mode=0o700, exist_ok=True)
         line = f"{kind} {time.time():.4f} {' '.join(value.split(chr(10)))}\n"
         path = self._path(session.name, "trace")
@@ -188,7 +191,7 @@ class SoloSessions:
             file.write(line.encode("utf-8", "surrogateescape"))
 
     def notes(self, name: str) -> list[tuple[str, float, str]]:
-        """All that a session did: the kind, the time, and what."""
+        """All actions of a session: kind, time and value."""
         found = []
         for line in (
             read_start(self._path(name, "trace"), MAX_TRACE).decode("utf-8", "surrogateescape").split("\n")
@@ -206,13 +209,19 @@ class SoloSessions:
         atomic_write(self._path(name, "result"), compose(fields).encode(), mode=0o600)
 
     def result(self, name: str) -> dict[str, str]:
-        """What was measured last of a session: `tree`, `status`, `is_own`, `agent`, `user` and `verdict`; empty for nothing."""
+        """The session's last result: `tree`, `status`, `is_own`, `agent`, `user` and `verdict`.
+
+        Empty if there is none.
+        """
         found = parse(read_start(self._path(name, "result"), MAX_RECORD))
         names = ("tree", "status", "is_own", "agent", "user", "verdict")
         return {} if found.is_broken else {key: found.text(key) for key in names}
 
     def write_foreign(self, name: str, paths: Iterable[str]) -> None:
-        """Notes which files others have changed: there may be more than a command line holds."""
+        """Saves which files others have changed.
+
+        In a file, since there may be more than fit on a command line.
+        """
         os.makedirs(self._folder, mode=0o700, exist_ok=True)
         atomic_write(self._path(name, "foreign"), b"\0".join(map(os.fsencode, paths)), mode=0o600)
 
@@ -223,13 +232,13 @@ class SoloSessions:
         )
 
     def add_notice(self, name: str, text: str) -> None:
-        """Leaves a text for the user of a session, which its next call shows."""
+        """Leaves a text for the session's user, which the session's next hook call shows."""
         path = self._path(name, "notices")
         with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600), "ab") as file:
             file.write(compose({"text": text}).encode() + b"\n")
 
     def take_notices(self, name: str) -> list[str]:
-        """The texts that were left, given out once."""
+        """Returns and removes the texts left for the user."""
         path = self._path(name, "notices")
         taken = f"{path}.{os.getpid()}"
         try:
@@ -245,7 +254,7 @@ class SoloSessions:
 
 
 def asks_for_all(config: str) -> bool:
-    """True when a configuration measures every session, as far as its text shows without being parsed."""
+    """True if the configuration applies gates to every session, judging by its text without parsing it."""
     for line in read_start(config, 1 << 20).split(b"\n"):
         key, _, value = line.partition(b"=")
         if key.strip() == b"sessions":

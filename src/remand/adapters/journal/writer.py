@@ -1,4 +1,7 @@
-"""What hooks write down outside the repository: the journal of what agents ran, and marks of host sessions. Every tool hook loads this, so it imports little."""
+"""What hooks write outside the repository: the journal of what agents ran, and marks of host sessions.
+
+Every tool hook loads this, so it imports little.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,7 @@ MAX_NAME = 200
 MAX_LINE = 1 << 17
 MAX_FILE = 32 << 20
 MARGIN = 8192
-"""How far beyond an excerpt secrets are looked for, so that none is cut in two and not recognised."""
+"""How far beyond an excerpt secrets are searched for, so that none is cut in two and missed."""
 PATIENCE = 1.0
 SUFFIX = ".jsonl"
 CUT = "\n[…]\n"
@@ -31,7 +34,7 @@ _HINTS = (
     "glpat-", "gldt-", "glrt-", "glcbt-", "glptt-", "glft-", "glsoat-", "akia", "asia", "abia", "acca", "aiza",
     "xox", "hooks.slack", "sk_", "sk-", "rk_", "npm_", "pypi-", "eyj", "://",
 )  # fmt: skip
-"""Some of these stand in every text that `domain.secrets` would change; its patterns are loaded only then."""
+"""Every text that `domain.secrets` would change contains one of these; its patterns are loaded only then."""
 _SECRET_NAMES = ("KEY", "TOKEN", "SECRET", "PASSW", "CREDENTIAL")
 
 
@@ -51,7 +54,10 @@ def append(
     duration_ms: int | None = None,
     transcript: str = "",
 ) -> bool:
-    """Adds one run to the journal of a task; False when that cannot be: a strange id, no room, no right."""
+    """Adds one run to a task's journal.
+
+    False if that is impossible: an invalid id, no space, no permission.
+    """
     path = journal_path(folder, task_id)
     if not path:
         return False
@@ -82,17 +88,20 @@ def append(
 
 
 def journal_path(folder: str, task_id: str) -> str:
-    """Where the journal of a task is; empty for what is no task id."""
+    """The path of a task's journal; empty if the id is invalid."""
     return os.path.join(folder, task_id + SUFFIX) if is_plain(task_id) else ""
 
 
 def is_plain(name: str) -> bool:
-    """True for a name of letters, digits and hyphens, which leads nowhere when it is part of a path."""
+    """True for a name of letters, digits and hyphens, which is safe as part of a path."""
     return 0 < len(name) <= 64 and name.isascii() and name.replace("-", "").isalnum()
 
 
 def shorten_command(command: str) -> str:
-    """A command line without secrets and control characters, cut with the hash of the whole."""
+    """A command line without secrets and control characters.
+
+    A long one is cut and ends with the hash of the whole.
+    """
     clean = _without_secrets(_plain(command[: MAX_COMMAND + MARGIN]))
     if len(command) <= MAX_COMMAND:
         return clean[:MAX_COMMAND]
@@ -112,7 +121,7 @@ def excerpt(output: str) -> str:
 
 
 def _plain(text: str) -> str:
-    """A text without what a terminal takes for commands; `ESC[31m` goes whole."""
+    """A text without control characters; an escape sequence such as `ESC[31m` is removed whole."""
     first, *others = text.split("\x1b[")
     for part in others:
         ends = (at for at, char in enumerate(part[:32]) if "@" <= char <= "~")
@@ -121,7 +130,7 @@ def _plain(text: str) -> str:
 
 
 def _without_secrets(text: str) -> str:
-    """A text without this process's own secrets, nor what looks like one."""
+    """A text without this process's secrets and anything that looks like a secret."""
     for name, value in os.environ.items():
         if len(value) >= 8 and value in text and any(part in name.upper() for part in _SECRET_NAMES):
             text = text.replace(value, f"[redacted: {name}]")
@@ -136,7 +145,7 @@ def _name(text: str) -> str:
 
 
 def _paths(paths: tuple[str, ...]) -> tuple[str, ...]:
-    """As many of the paths as there is room for."""
+    """As many of the paths as fit."""
     found: list[str] = []
     left = MAX_PATHS
     for path in paths:
@@ -162,7 +171,7 @@ def _now() -> str:
 
 
 def _append_line(path: str, fields: str) -> bool:
-    """Appends a line that names the hash of the line before it, in one write, alone."""
+    """Appends a line with the hash of the previous line, by one write under a lock."""
     handle = _open_journal(path)
     try:
         status = os.fstat(handle)
@@ -187,7 +196,7 @@ def _open_journal(path: str) -> int:
 
 
 def _is_locked(handle: int) -> bool:
-    """Waits its turn, but not for ever: a process that was stopped may hold the lock."""
+    """Takes the lock; gives up after a while, because a stopped process may hold it."""
     deadline = time.monotonic() + PATIENCE
     while True:
         if lock_handle(handle, waits=False):
@@ -198,29 +207,31 @@ def _is_locked(handle: int) -> bool:
 
 
 def _last(handle: int, size: int) -> str:
-    """The hash of the last line, torn or whole; empty when there is none."""
+    """The hash of the last line, even if torn; empty if there is none."""
     tail = os.pread(handle, min(size, MAX_LINE), max(0, size - MAX_LINE)).removesuffix(b"\n")
     return line_hash(tail.rpartition(b"\n")[2]) if tail else ""
 
 
 def line_hash(line: bytes) -> str:
-    """How a line is named by the one that follows it."""
+    """The hash by which the next line refers to this one."""
     return sha256(line).hexdigest()[:32]
 
 
 ONE_STOP_SECONDS = 60.0
-"""How far apart the hooks of two hosts may be that one stop has fired: the first may wait for gates."""
+"""How far apart the hook calls of two hosts about one stop may be: the first may wait for gates."""
 SAME_HOST_SECONDS = 2.0
-"""How soon after an answer a call of the same host may be about the same stop."""
+"""How soon after an answer another call of the same host may be about the same stop."""
 MAX_CALLS = 4
-"""How many calls of one host may be about one stop: its hook may stand in two files, and each may ask twice."""
+"""How many calls of one host may be about one stop: the hook may be configured in two files, each called
+twice.
+"""
 
 MAX_FIGURE = 40
-"""How many digits a number of our own can have at most."""
+"""Longest number that is read from our own files, in digits."""
 
 
 def _parse_stops(text: str) -> list[dict[str, list[float]]]:
-    """The stops that were noted, each with the hosts that reported it and when; what cannot be read is left out."""
+    """The recorded stops, each with the hosts that reported it and when; skips what cannot be read."""
     stops: list[dict[str, list[float]]] = []
     for line in text.splitlines():
         number, _, called = line.partition(" ")
@@ -236,7 +247,7 @@ def _is_figure(text: str) -> bool:
 
 
 def _is_same_stop(calls: dict[str, list[float]], host: str, now: float, answered: float) -> bool:
-    """True when a call is about the stop that was reported by these calls, the last of which was answered then."""
+    """True if a call is about the stop of these earlier calls, which was last answered at that time."""
     own = calls.get(host, [])
     if own:
         return len(own) < MAX_CALLS and now - max(answered, own[-1]) <= SAME_HOST_SECONDS
@@ -244,18 +255,18 @@ def _is_same_stop(calls: dict[str, list[float]], host: str, now: float, answered
 
 
 def _commit_of(key: str) -> str:
-    """The commit that a stop's key ends with."""
+    """The commit at the end of a stop's key."""
     return key.rpartition("-")[2]
 
 
 class Sessions:
-    """Counts and marks by task and session. What cannot be written counts as the first time."""
+    """Counters and marks by task and session. If they cannot be written, every call counts as the first."""
 
     def __init__(self, folder: str) -> None:
         self._folder = folder
 
     def count(self, task_id: str, session: str, key: str = "") -> int:
-        """One more stop that was sent back, and how many that makes; a stop that is told again is the same."""
+        """Counts a blocked stop and returns the number so far; a repeated call about one stop counts once."""
         path = self._path("nudges", task_id, session)
         try:
             os.makedirs(self._folder, mode=0o700, exist_ok=True)
@@ -270,7 +281,10 @@ class Sessions:
         return len(known)
 
     def occurrence(self, task_id: str, firing: str, host: str) -> int:
-        """The how-manieth stop this is of those that look alike; two hooks of one stop come close together."""
+        """The ordinal of this stop among equal ones.
+
+        Calls of two hooks about one stop get the same number.
+        """
         path, now, name = self._path("firing", task_id, firing), time.time(), host or "-"
         try:
             os.makedirs(self._folder, mode=0o700, exist_ok=True)
@@ -286,12 +300,14 @@ class Sessions:
         return number
 
     def note_answer(self, task_id: str, firing: str) -> None:
-        """Notes that a stop was answered just now: a hook may take minutes, and the next one of its host starts then."""
+        """Notes that a stop was just answered: a hook may take minutes, and the host calls the next one only
+        then.
+        """
         with suppress(OSError):
             os.utime(self._path("firing", task_id, firing), (time.time(), time.time()))
 
     def note_waiting(self, task_id: str, session: str, key: str) -> None:
-        """Notes that a stop was told to wait for its gates: whoever stops next at that commit gets the answer to it."""
+        """Notes that a stop waits for its gates: the next stop at that commit gets their result."""
         with suppress(OSError):
             os.makedirs(self._folder, mode=0o700, exist_ok=True)
             with open(self._path("awaited", task_id, session), "w", encoding="utf-8") as file:

@@ -1,1 +1,1 @@
-"""What tools say, read into figures, findings and tests: parsers of one family of reports share a module."""
+"""Parsers of tool reports into figures, findings and tests. Parsers of one family share a module."""

@@ -1,4 +1,4 @@
-"""Cargo: what the compiler and clippy complain of, and the tests of `cargo test`."""
+"""Cargo: diagnostics of the compiler and clippy, and the tests of `cargo test`."""
 
 from __future__ import annotations
 
@@ -41,7 +41,9 @@ class _Message(msgspec.Struct):
 
 
 class _Build:
-    """What a build complains of, each thing once however many targets repeat it, and how it ended."""
+    """The diagnostics of a build, each once even if several targets repeat it, and whether the build
+    succeeded.
+    """
 
     def __init__(self, root: str) -> None:
         self.found = Findings(root)
@@ -49,7 +51,7 @@ class _Build:
         self._seen: set[tuple[str, str, int, str]] = set()
 
     def read(self, line: _Message) -> None:
-        """Takes one message in."""
+        """Reads one message."""
         if line.reason == "build-finished":
             self.is_finished = True
         elif line.reason == "compiler-message" and line.message is not None:
@@ -71,7 +73,7 @@ class _Build:
 
 
 def parse_build(ran: ToolOutput) -> Measurement:
-    """Counts what the compiler complains of in `cargo build`, `check` or `clippy` with `--message-format json`."""
+    """Counts the diagnostics of `cargo build`, `check` or `clippy` with `--message-format json`."""
     build = _Build(ran.root)
     for line in results.objects(results.standard_output(ran), _Message):
         if isinstance(line, _Message):
@@ -119,7 +121,7 @@ class _Suite:
         self._is_summary = False
 
     def read(self, line: str) -> None:
-        """Takes one line in. After the first failure is shown, lines are what tests have printed."""
+        """Reads one line. Once the details of failures begin, the lines are output of the tests."""
         if (match := _SHOWN.fullmatch(line)) and not self._is_summary:
             self._shown = _plain(match[1])
             self.said[self._shown] = []
@@ -148,7 +150,10 @@ class _Suite:
 
 
 def parse_test(ran: ToolOutput) -> Measurement:
-    """Counts the tests of `cargo test`; when the code does not compile, no tests and the compiler's errors."""
+    """Counts the tests of `cargo test`.
+
+    If the code does not compile, counts the compiler's errors instead.
+    """
     build = _Build(ran.root)
     suites = list(_suites(results.standard_output(ran), build))
     stderr = list(results.lines(results.error_output(ran)))
@@ -192,7 +197,7 @@ def _add(suite: _Suite, name: str, outcomes: RunOutcomes, found: Findings, root:
 
 
 def _target(line: str) -> str:
-    """What a line of stderr says is run next: the binary's name and its source, without the build's hash."""
+    """The target that a line of stderr announces: the binary's name and source, without the build's hash."""
     match = _TARGET.fullmatch(line)
     if match is None:
         return ""
@@ -203,19 +208,21 @@ def _target(line: str) -> str:
 
 
 def _plain(name: str) -> str:
-    """A test's name without how it has to end; a documentation test's without the line, which moves."""
+    """A test's name without the suffix about how it should end, and a doc test's without its line number,
+    which changes.
+    """
     return _LINE.sub("", _MANNER.sub("", name))
 
 
 def _compile_errors(build: _Build, stderr: list[str], root: str) -> Findings:
-    """Why no test was run: what the compiler complains of."""
+    """The compiler errors because of which no test ran."""
     if not any(line.startswith(_STOPPED) for line in stderr):
         raise UnreadableReport("cargo ran no tests, and did not say that it could not compile them")
     return build.found if build.found.errors else _complaints(stderr, root)
 
 
 def _complaints(stderr: list[str], root: str) -> Findings:
-    """The compiler's errors in its text for people; each is there once, cargo sees to that."""
+    """The compiler's errors in its human-readable output; cargo prints each once."""
     found = Findings(root)
     for number, line in enumerate(stderr):
         match = _COMPLAINT.fullmatch(line)

@@ -30,7 +30,7 @@ class GoTestEvent(msgspec.Struct, rename="pascal"):
 
 
 class GoTestRun:
-    """The packages and tests of one run, and how each ended."""
+    """The packages and tests of one run, with their outcomes."""
 
     def __init__(self) -> None:
         self._open: dict[str, set[str]] = {}
@@ -40,7 +40,7 @@ class GoTestRun:
         self._failed: set[str] = set()
 
     def read(self, event: GoTestEvent) -> None:
-        """Takes one event of a package or test in."""
+        """Reads one event of a package or a test."""
         if not event.package:
             return
         running = self._open.setdefault(event.package, set())
@@ -76,7 +76,7 @@ class GoTestRun:
             self._fell.append(event.package)
 
     def settle(self, outcomes: RunOutcomes, found: Findings, root: str) -> None:
-        """Hands all tests over; one that only holds others counts when it failed by itself."""
+        """Adds all tests to the outcomes; a parent of subtests counts only if it failed by itself."""
         if self._open:
             raise UnreadableReport(f"the events of {min(self._open)} break off")
         holders, blamed = self._holders()
@@ -92,7 +92,7 @@ class GoTestRun:
                 self._add_failure(package, "", outcomes.add(package, "error"), found, root)
 
     def _holders(self) -> tuple[set[tuple[str, str]], set[tuple[str, str]]]:
-        """The tests that hold others, and those of them whose failure is another's."""
+        """The parents of subtests, and those of them that failed only because a subtest did."""
         holders: set[tuple[str, str]] = set()
         blamed: set[tuple[str, str]] = set()
         for (package, test), ends in self._ended.items():
@@ -103,7 +103,7 @@ class GoTestRun:
         return holders, blamed
 
     def _holder(self, package: str, test: str) -> tuple[str, str]:
-        """The test that a subtest was started by, whose name may hold slashes of its own."""
+        """The test that started a subtest, whose own name may contain slashes."""
         for _ in range(_DEPTH):
             test = test.rpartition("/")[0]
             if not test or (package, test) in self._ended:
@@ -136,14 +136,14 @@ _VetReport = dict[str, dict[str, list[_Diagnostic] | _AnalysisFailure]]
 
 
 class _Complaints:
-    """What compiler and vet complain of, each thing once however many builds of a package repeat it."""
+    """Messages of the compiler and vet, each once even if several builds of a package repeat it."""
 
     def __init__(self, root: str) -> None:
         self.found = Findings(root)
         self._seen: set[tuple[str, str]] = set()
 
     def read(self, line: str) -> bool:
-        """Takes a line of text in; False when it is no complaint."""
+        """Reads a line of text; False if it is no diagnostic."""
         if any(sign in line for sign in _OFFLINE):
             raise UnreadableReport(
                 "go could not fetch a module; a prepare step with `go mod download` has to"
@@ -154,7 +154,7 @@ class _Complaints:
         return match is not None
 
     def add(self, place: str, text: str, code: str = "") -> None:
-        """Adds a complaint about a place, which is `path:line` with or without a column."""
+        """Adds a diagnostic at a place: `path:line`, with or without a column."""
         if (place, text) in self._seen:
             return
         self._seen.add((place, text))
@@ -164,7 +164,7 @@ class _Complaints:
 
 
 def parse(ran: ToolOutput) -> Measurement:
-    """Counts tests when there are any events of tests, else what vet or the compiler complains of."""
+    """Counts tests if there are test events, else the messages of vet or the compiler."""
     rows = list(results.objects(results.standard_output(ran), GoTestEvent))
     broken = [match[1] for row in rows if isinstance(row, str) and (match := _BROKEN.match(row))]
     events = [row for row in rows if isinstance(row, GoTestEvent)]
@@ -193,7 +193,7 @@ def _measure_tests(ran: ToolOutput, events: list[GoTestEvent], broken: list[str]
 
 
 def _compiler_lines(ran: ToolOutput, events: list[GoTestEvent]) -> Iterator[str]:
-    """The lines of the compiler: events since Go 1.24, standard error before."""
+    """The compiler's output: events since Go 1.24, standard error before."""
     for event in events:
         if event.action == "build-output":
             yield event.output.rstrip("\n")

@@ -1,4 +1,6 @@
-"""What linters and type checkers complain of: ruff, ESLint, mypy, tsc, SARIF; and any other command by its exit status alone."""
+"""Linters and type checkers (ruff, ESLint, mypy, tsc, SARIF), and any other command by
+its exit status alone.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +44,7 @@ class _RuffViolation(msgspec.Struct):
 
 
 def parse_ruff(ran: ToolOutput) -> Measurement:
-    """Counts violations; those that ruff gives no severity are errors."""
+    """Counts violations; those without a severity are errors."""
     require_known_status(ran, "ruff", range(2))
     found = Findings(ran.root)
     for violation in _ruff_violations(report_or_output(ran)):
@@ -93,7 +95,7 @@ class _EslintFile(msgspec.Struct, rename="camel"):
 
 
 def parse_eslint(ran: ToolOutput) -> Measurement:
-    """Counts messages by their severity; those that a directive suppresses are not among them."""
+    """Counts messages by severity; ESLint leaves out suppressed ones."""
     require_known_status(ran, "eslint", range(2))
     found = Findings(ran.root)
     for file in document(report_or_output(ran), list[_EslintFile], "eslint"):
@@ -129,7 +131,10 @@ class _MypyMessage(msgspec.Struct):
 
 
 class _MypyReader:
-    """Reads line by line; lines that are neither complaint nor summary (source shown in between) are passed over."""
+    """Reads mypy's text line by line.
+
+    Skips lines that are neither diagnostic nor summary, such as quoted source.
+    """
 
     def __init__(self, root: str) -> None:
         self.found = Findings(root)
@@ -137,7 +142,7 @@ class _MypyReader:
         self.is_success = False
 
     def read(self, line: _MypyMessage | str) -> None:
-        """Takes one line in."""
+        """Reads one line."""
         if isinstance(line, _MypyMessage):
             self._add(line.file, line.line, line.severity, line.message, line.code or "")
         elif match := _MYPY_PLAIN.fullmatch(line := strip_colours(line)):
@@ -158,7 +163,7 @@ class _MypyReader:
 
 
 def parse_mypy(ran: ToolOutput) -> Measurement:
-    """Counts errors; status 2 counts too when mypy says which errors kept it from going on."""
+    """Counts errors; accepts status 2, too, if mypy names the errors that made it stop."""
     require_known_status(ran, "mypy", range(3))
     content = standard_output(ran)
     reader = _MypyReader(ran.root)
@@ -168,7 +173,7 @@ def parse_mypy(ran: ToolOutput) -> Measurement:
     if reader.declared not in (None, found.errors):
         raise UnreadableReport(f"mypy reports {reader.declared} errors, of which {found.errors} can be read")
     require_complaint(ran, "mypy", found.errors)
-    # With `--output json` an empty line is all that mypy says when it has nothing to complain of.
+    # With `--output json`, mypy prints an empty line if it finds nothing.
     if not (found.errors or reader.is_success or content in (b"\n", b"\r\n")):
         raise UnreadableReport("mypy reported neither issues nor success")
     return found.measurement("errors", "notes")
@@ -184,11 +189,11 @@ _TSC_PRETTY = re.compile(
 )
 _TSC_GLOBAL = re.compile(r"(?P<severity>error|warning) (?P<code>TS[0-9]+): (?P<text>.*)")
 _TSC_SET_UP = ("TS5", "TS6", "TS18")
-"""Complaints about options and files to compile, when they are about no place in a file."""
+"""Prefixes of diagnostics about options and input files, if they name no place in a file."""
 
 
 def parse_tsc(ran: ToolOutput) -> Measurement:
-    """Counts diagnostics. Silence with status 0 is how tsc says that all is well."""
+    """Counts diagnostics. No output with status 0 means that tsc found nothing."""
     content = standard_output(ran)
     found = Findings(ran.root)
     for line in lines(content):
@@ -223,7 +228,7 @@ _UNDECIDED = frozenset({"open", "review"})
 
 
 class _Camel(msgspec.Struct, rename="camel"):
-    """The base of SARIF's objects."""
+    """The base class of SARIF's objects."""
 
 
 class _Configuration(_Camel):
@@ -283,7 +288,7 @@ class _Result(_Camel):
 
     @property
     def is_counted(self) -> bool:
-        """False when it is accepted as it is, gone, or no complaint at all."""
+        """False if the result is accepted, resolved, or no complaint at all."""
         is_suppressed = bool(self.suppressions) and all(
             one.status == "accepted" for one in self.suppressions or ()
         )
@@ -308,7 +313,7 @@ class _Log(_Camel):
 
 
 def parse_sarif(ran: ToolOutput) -> Measurement:
-    """Counts results by level; suppressed ones do not count."""
+    """Counts results by level, without suppressed ones."""
     log = document(report_or_output(ran), _Log, "a SARIF tool")
     if log.version != _SARIF_VERSION or not log.runs:
         raise UnreadableReport(f"this is not a SARIF {_SARIF_VERSION} log of a run")
@@ -341,7 +346,7 @@ def _add_sarif_result(result: _Result, run: _Run, levels: dict[str, str], found:
 
 
 def _sarif_path(address: _Address, bases: dict[str, _Address]) -> str:
-    """An address as a path, or as the URI that it is when it names no file."""
+    """A path for a SARIF address, or the URI itself if it does not name a file."""
     base = bases[address.uri_base_id].uri if address.uri_base_id in bases else ""
     try:
         uri = urljoin(base, address.uri) if base else address.uri
@@ -353,22 +358,24 @@ def _sarif_path(address: _Address, bases: dict[str, _Address]) -> str:
 # ---------------------------------------------------------------------- any other command, by its exit status
 
 _NOT_STARTED = (126, 127)
-"""The statuses by which shells and `env` say that they could not start a program."""
+"""The statuses with which shells and `env` report that they could not start a program."""
 _MISSING_PROGRAM = re.compile(
     r"(?:^|[/\\])python[\w.]*: No module named \S|^make(?:\[\d+\])?: \*\*\* .*\bError 12[67]$"
     r"|\bEROFS\b|\bRead-only file system$",
     re.MULTILINE,
 )
-"""What `python -m` says of a module that is not installed (a failed import in the work reads differently), make of a
-program, and tools of a place that gates may not write to."""
+"""Messages about a module that `python -m` does not find (a failed import in the project's code reads
+differently), about a missing program of make, and about tools in a folder that gates may not write to.
+"""
 
 
 def parse_exit_status(ran: ToolOutput) -> Measurement:
-    """One error when the command failed, with the last it said."""
+    """One error if the command failed, with the end of its output."""
     if ran.status == 0:
         return Measurement(figures={"errors": 0.0})
     text = last_text(ran.errors) or last_text(ran.output)
-    # An error here would be excused by the same error on the base, and a check that never ran would pass.
+    # If this counted as an error, the same error on the base would excuse it, and a check that never ran
+    # would pass.
     if ran.status in _NOT_STARTED or _MISSING_PROGRAM.search(text):
         raise UnreadableReport(f"the command ended with status {ran.status}: a program could not be started")
     finding = GateFinding(code=f"exit status {ran.status}", text=text or "The command printed nothing.")

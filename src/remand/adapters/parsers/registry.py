@@ -1,4 +1,4 @@
-"""The parsers by the names that gates give them: what each measures, and the thresholds that hold where none is given."""
+"""The parsers by name: what each measures, and its default thresholds."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ PARSERS: dict[str, Callable[[], ReportParser]] = {
     "tap": lambda: ReportParser(test_reports.parse_tap, _TESTS, _NO_FAILURES),
     "tsc": lambda: ReportParser(linters.parse_tsc, ("errors", "warnings"), _NO_ERRORS),
 }
-"""A parser's module is loaded when the parser is asked for."""
+"""A parser's module is loaded at its first use."""
 
 
 def find_parser(name: str) -> ReportParser | None:
-    """The parser of that name with its figures and default thresholds; None when there is none."""
+    """The parser of that name with its figures and default thresholds; None if there is none."""
     return PARSERS[name]() if name in PARSERS else None
 
 
 def gate_fault(gate: Gate) -> str:
-    """Why a gate's configuration cannot be measured; empty when it can."""
+    """What is wrong with a gate's configuration; empty if nothing is."""
     known = find_parser(gate.parser)
     if known is None:
         return f"`gates.{gate.name}.parser` is `{gate.parser}`; use one of {', '.join(PARSERS)}."

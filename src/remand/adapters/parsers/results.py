@@ -1,4 +1,6 @@
-"""What parsers make of a tool's report: findings, test outcomes and coverage, with texts and paths fit to be shown."""
+"""The results of parsers: findings, test outcomes and coverage, with texts and paths that
+are safe to show.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,7 @@ _FOREIGN = ("node_modules/", "site-packages/", "dist-packages/")
 
 
 def shorten_text(text: str, limit: int = MAX_TEXT) -> str:
-    """A text without colours, control and invisible characters; of a long one the beginning."""
+    """A text without colours, control and invisible characters; the beginning of a long one."""
     text = remove_invisible(_ESCAPE.sub("", text[: 8 * limit])).strip()
     return shorten(text, limit)
 
@@ -47,7 +49,7 @@ def one_line(text: str, limit: int = MAX_TEXT) -> str:
 
 
 def last_text(content: bytes) -> str:
-    """The end of what a command said, with whole lines where it has some."""
+    """The end of a command's output, in whole lines if it has any."""
     text = remove_invisible(_ESCAPE.sub("", content[-8 * MAX_TEXT :].decode("utf-8", "replace"))).strip()
     if len(text) <= MAX_TEXT:
         return text
@@ -56,17 +58,17 @@ def last_text(content: bytes) -> str:
 
 
 def strip_colours(text: str) -> str:
-    """A text without a terminal's escape sequences."""
+    """A text without terminal escape sequences."""
     return _ESCAPE.sub("", text) if "\x1b" in text else text
 
 
 def bounded_number(value: float) -> int:
-    """A line number, or another count, in the bounds of what can be kept."""
+    """A line number or another count, limited to what can be stored."""
     return int(min(max(value, 0), MAX_NUMBER)) if value == value else 0  # noqa: PLR0124 - NaN differs from itself
 
 
 def relative_path(path: str, root: str) -> str:
-    """A path or file URI as it is called from the repository's root; one that lies elsewhere stays as it is."""
+    """A path or file URI relative to the repository's root; one outside the repository stays unchanged."""
     if path.startswith(_SCHEME):
         path = "/" + unquote(path.removeprefix(_SCHEME)).partition("/")[2]
     path = one_line(path)
@@ -78,7 +80,7 @@ def relative_path(path: str, root: str) -> str:
 
 
 def find_places(text: str, root: str) -> list[tuple[str, int]]:
-    """The places of the repository that a trace names as `path:line`, in its order."""
+    """The places in the repository that a stack trace names as `path:line`, in its order."""
     found = []
     for word in _WORD.findall(text[:_SCANNED] + text[_SCANNED:][-_SCANNED:]):
         match = _PLACE.fullmatch(word.removeprefix(_SCHEME))
@@ -94,7 +96,7 @@ SEVERITIES = ("error", "warning", "note")
 
 
 class Findings:
-    """The findings of one run, counted by severity; of very many the gravest are kept."""
+    """The findings of one run, counted by severity; of very many, keeps the most severe."""
 
     def __init__(self, root: str) -> None:
         self._root = root
@@ -104,7 +106,7 @@ class Findings:
     def add(
         self, *, path: str = "", line: float = 0, code: str = "", text: str = "", severity: str = "error"
     ) -> None:
-        """Counts one complaint. A severity nobody knows is an error."""
+        """Counts one finding. An unknown severity counts as an error."""
         severity = severity if severity in SEVERITIES else "error"
         self._count[severity] += 1
         if len(self._kept[severity]) < MAX_FINDINGS:
@@ -119,27 +121,27 @@ class Findings:
 
     @property
     def errors(self) -> int:
-        """How many errors there were."""
+        """The number of errors."""
         return self._count["error"]
 
     @property
     def warnings(self) -> int:
-        """How many warnings there were."""
+        """The number of warnings."""
         return self._count["warning"]
 
     @property
     def notes(self) -> int:
-        """How many notes there were."""
+        """The number of notes."""
         return self._count["note"]
 
     def measurement(self, *figures: str) -> Measurement:
-        """The findings, with how many there were of each severity that a linter's figures name in the plural."""
+        """The findings as a measurement, with a linter's figures: errors, warnings, notes."""
         counts = {figure: float(self._count[figure.removesuffix("s")]) for figure in figures}
         return Measurement(figures=counts, findings=self.kept_findings)
 
     @property
     def kept_findings(self) -> tuple[GateFinding, ...]:
-        """The findings that are kept, errors first."""
+        """The stored findings, errors first."""
         every = [finding for severity in SEVERITIES for finding in self._kept[severity]]
         return tuple(every[:MAX_FINDINGS])
 
@@ -151,7 +153,7 @@ _DAY = 86_400.0
 
 
 class RunOutcomes:
-    """The tests of one run by id. Tests of the same id are numbered, so that none hides another."""
+    """The tests of one run by id. Tests with the same id are numbered, so that none hides another."""
 
     def __init__(self) -> None:
         self._tests: dict[str, TestOutcome] = {}
@@ -159,7 +161,7 @@ class RunOutcomes:
         self._count = {"passed": 0, "failed": 0, "error": 0, "skipped": 0}
 
     def add(self, name: str, outcome: str, seconds: float = 0.0, failures: int = 1) -> str:
-        """Keeps one test, with how often it failed if it did, and returns the id it has got."""
+        """Adds one test with its failures; returns its id."""
         if len(self._tests) >= MAX_TESTS:
             raise UnreadableReport(f"the report has more than {MAX_TESTS} tests")
         test_id = own_id = _short(name)
@@ -180,12 +182,12 @@ class RunOutcomes:
 
     @property
     def failures(self) -> int:
-        """How many tests did not pass, for whatever reason, and were not skipped."""
+        """How many tests neither passed nor were skipped."""
         return self._count["failed"] + self._count["error"]
 
     @property
     def figures(self) -> dict[str, float]:
-        """How many tests there were, how many failed, how many were skipped."""
+        """The numbers of tests, failures and skipped tests."""
         return {
             "tests": float(len(self._tests)),
             "failures": float(self.failures),
@@ -194,7 +196,7 @@ class RunOutcomes:
 
 
 def _short(name: str) -> str:
-    """A name as an id of bearable length, another one for another name."""
+    """A name as an id of limited length that stays unique."""
     plain = one_line(name, _ID_TEXT) or "?"
     if len(plain) <= MAX_ID and len(name) <= _ID_TEXT:
         return plain
@@ -206,7 +208,7 @@ _RANGES = 40
 
 
 class Coverage:
-    """Lines and branches, how many there are and how many were reached."""
+    """Counts lines and branches, and how many of them ran."""
 
     def __init__(self, root: str) -> None:
         self._root = root
@@ -224,13 +226,13 @@ class Coverage:
         self._taken += taken
 
     def miss(self, path: str, lines: Iterable[int]) -> None:
-        """Keeps which lines of a file were not reached."""
+        """Records which lines of a file did not run."""
         missed = sorted(set(lines))
         if missed:
             self._missed.append((path, missed))
 
     def measurement(self) -> Measurement:
-        """The figures in percent; files with the most unreached lines come first."""
+        """The figures in percent; files with the most missed lines come first."""
         if not self._lines:
             raise UnreadableReport("the report has no lines of code: nothing was measured")
         figures = {"coverage": 100.0 * self._reached / self._lines}
@@ -245,7 +247,7 @@ class Coverage:
 
 
 def _ranges(numbers: list[int]) -> Iterator[str]:
-    """Ascending numbers as ranges, such as 3-5; of very many the first."""
+    """Ascending numbers as ranges, such as 3-5; of very many, the first."""
     first = last = numbers[0]
     made = 0
     for number in [*numbers[1:], None]:
@@ -264,7 +266,7 @@ MAX_LINE = 20_000
 
 
 def report(ran: ToolOutput) -> bytes:
-    """The report file's content; without one nothing was measured, whatever the exit status says."""
+    """The report file's content. Without one, nothing was measured, whatever the exit status; raises."""
     if ran.report is None:
         raise UnreadableReport(
             f"the command ended with status {ran.status} and left no report that can be read;"
@@ -274,29 +276,29 @@ def report(ran: ToolOutput) -> bytes:
 
 
 def report_or_output(ran: ToolOutput) -> bytes:
-    """The report, and where the command left none, all it printed."""
+    """The report; if the command wrote none, all its output."""
     return standard_output(ran) if ran.report is None else report(ran)
 
 
 def standard_output(ran: ToolOutput) -> bytes:
-    """All the command printed, which must not have been cut."""
+    """The complete standard output; raises if it was cut."""
     _require_whole(ran)
     return _decode_within_limit(ran.output, "output")
 
 
 def error_output(ran: ToolOutput) -> bytes:
-    """All the command printed as errors, which must not have been cut."""
+    """The complete standard error; raises if it was cut."""
     _require_whole(ran)
     return _decode_within_limit(ran.errors, "error output")
 
 
 def lines(content: bytes) -> Iterator[str]:
-    """The lines of a text; of a very long one the beginning."""
+    """The lines of a text; of a very long one, the beginning."""
     yield from map(_as_text, io.BytesIO(content))
 
 
 def require_known_status(ran: ToolOutput, tool: str, known: range) -> None:
-    """Raises when the tool's own exit status reports that it could not do its work."""
+    """Raises if the tool's exit status says that it could not do its work."""
     if ran.status not in known:
         raise UnreadableReport(
             f"{tool} ended with status {ran.status}, which reports that it could not do its work"
@@ -304,7 +306,7 @@ def require_known_status(ran: ToolOutput, tool: str, known: range) -> None:
 
 
 def require_complaint(ran: ToolOutput, tool: str, complaints: int) -> None:
-    """Raises when the command failed and nothing it left behind says why."""
+    """Raises if the command failed and no result says why."""
     if ran.status != 0 and not complaints:
         raise UnreadableReport(
             f"{tool} ended with status {ran.status}, but nothing that it reports explains why"
@@ -330,7 +332,7 @@ Shape = TypeVar("Shape")
 
 
 def document(content: bytes, shape: type[Shape], tool: str) -> Shape:
-    """One JSON document of a known shape; fields nobody asks for may hold anything."""
+    """Decodes one JSON document of a known shape; ignores other fields."""
     try:
         return _read(content, shape)
     except (ValueError, RecursionError) as wrong:
@@ -338,7 +340,7 @@ def document(content: bytes, shape: type[Shape], tool: str) -> Shape:
 
 
 def objects(content: bytes, shape: type[Shape]) -> Iterator[Shape | str]:
-    """Line by line, the JSON object of that shape, or the line itself when it is none."""
+    """For each line, the JSON object of that shape, or the line itself if it is none."""
     decode = msgspec.json.Decoder(shape).decode
     for line in io.BytesIO(content):
         if not line.startswith(b"{"):
@@ -351,7 +353,7 @@ def objects(content: bytes, shape: type[Shape]) -> Iterator[Shape | str]:
 
 
 def values(text: str) -> Iterator[object]:
-    """The JSON values that follow one another in a text; raises `ValueError` where there is none."""
+    """Successive JSON values in a text; raises `ValueError` if something else follows."""
     decoder = json.JSONDecoder(strict=False, parse_constant=str)
     place, end = 0, len(text)
     while place < end:
@@ -371,7 +373,7 @@ def _read(content: bytes, shape: type[Shape]) -> Shape:
     except msgspec.ValidationError:
         raise
     except (msgspec.DecodeError, UnicodeDecodeError):
-        # What the fast reader refuses and tools may well write: bytes that are no UTF-8, halves of surrogate pairs.
+        # Tools may write what the fast decoder refuses: invalid UTF-8, unpaired surrogates.
         text = content.decode("utf-8", "replace")
         return msgspec.convert(json.loads(text, strict=False, parse_constant=str), shape)
 
@@ -391,7 +393,7 @@ MAX_DEPTH = 100
 
 
 class _Parser(DefusedXMLParser):  # type: ignore[misc]  # its base comes without types
-    """Allows a document to name its type, and not to declare anything: no entities, no default attributes."""
+    """Allows a document type's name, but no declarations: no entities, no default attributes."""
 
     def __init__(self) -> None:
         super().__init__(target=TreeBuilder(), forbid_dtd=True)
@@ -403,9 +405,10 @@ class _Parser(DefusedXMLParser):  # type: ignore[misc]  # its base comes without
 
 
 def walk_elements(content: bytes, whole: str) -> Iterator[tuple[str, Element]]:
-    """Yields ("start", element) and ("end", element) in order, of elements named `whole` the end alone, complete.
+    """Yields ("start", element) and ("end", element) in order; for elements named `whole`, only the end,
+    complete.
 
-    Nothing is kept of an element once its end was yielded.
+    Frees each element after its end was yielded.
     """
     stack: list[Element] = []
     inside = 0

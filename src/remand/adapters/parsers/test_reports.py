@@ -1,4 +1,4 @@
-"""Reports of tests and of coverage: JUnit XML and TAP; Cobertura XML, LCOV and the JSON of coverage.py."""
+"""Reports of tests and coverage: JUnit XML and TAP; Cobertura XML, LCOV and coverage.py's JSON."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ if TYPE_CHECKING:
 
 _ROOTS = ("testsuites", "testsuite")
 _PYTEST = (("testsuites", "pytest tests"), ("testsuite", "pytest"))
-"""What pytest calls the elements around its test cases; the inner one can be called otherwise."""
+"""Pytest's names for the elements around its test cases; the inner one can be configured."""
 _PYTEST_HEAD = ["name", "errors", "failures", "skipped", "tests", "time", "timestamp", "hostname"]
-"""The attributes of pytest's inner element, in its order: older releases do not name the outer one."""
+"""The attributes of pytest's inner element, in order: older releases do not name the outer one."""
 _SUBTEST_SUMMARY = re.compile(r"contains \d+ failed subtests?")
-"""The failure pytest adds to a test of which subtests failed."""
+"""The failure that pytest adds to a test with failed subtests."""
 _TODO = "todo"
-"""Node's mark of a test that may fail, beside the failure."""
+"""Node's mark, beside the failure, of a test that may fail."""
 _TRACED = 20_000
 _UNCOLLECTED = "collection failure"
 _PYTEST_INTERRUPTED = 2
@@ -51,7 +51,7 @@ _PYTEST_EMPTY = 5
 
 
 class _ReportReader:
-    """What was read of a report."""
+    """What was read of a report so far."""
 
     def __init__(self, root: str) -> None:
         self.root = root
@@ -69,7 +69,7 @@ class _ReportReader:
         self._suites: list[str] = []
 
     def open(self, element: Element) -> None:
-        """Takes the beginning of an element in."""
+        """Reads the start of an element."""
         if not self._suites and element.tag not in _ROOTS:
             raise UnreadableReport(f"this is not a JUnit report: it begins with <{str(element.tag)[:40]}>")
         if element.tag == "testsuite" and not self._in_suite:
@@ -83,7 +83,7 @@ class _ReportReader:
         self.is_pytest |= (element.tag, element.get("name")) in _PYTEST
 
     def close(self, element: Element) -> None:
-        """Takes the end of an element in; of a test case that is all of it."""
+        """Reads the end of an element; for a test case, all of it."""
         if not self._suites:
             raise UnreadableReport("this is not a JUnit report, but a test case alone")
         if element.tag == "testcase":
@@ -112,9 +112,9 @@ class _ReportReader:
 
     @property
     def is_short(self) -> bool:
-        """True when test cases or results are missing that a head counts.
+        """True if the report has fewer test cases or results than its head counts.
 
-        Pytest counts every subtest as a test, and writes nothing of one that passed.
+        Pytest counts every subtest as a test, but omits those that passed.
         """
         if self.is_node:
             return False
@@ -124,14 +124,14 @@ class _ReportReader:
         return is_failure_missing or self.announced["tests"] > len(self.outcomes.tests)
 
     def _name(self, element: Element) -> str:
-        """The class and the name; node writes `test` for every class, and names suites instead."""
+        """The class and the name; node writes `test` for every class and names suites instead."""
         owner, name = element.get("classname", ""), element.get("name", "")
         if owner in ("", "test"):
             owner = " > ".join(filter(None, self._suites[1:])) if not self.is_pytest else ""
         return f"{owner}::{name}" if owner else name
 
     def _place(self, element: Element, text: str) -> tuple[str, int]:
-        """Where it failed: pytest ends its trace with the place, others begin it so."""
+        """Where it failed: pytest's trace ends with the place, others begin with it."""
         found = find_places(text, self.root)
         if found:
             return found[-1 if self.is_pytest else 0]
@@ -151,7 +151,7 @@ def parse_junit(ran: ToolOutput) -> Measurement:
     if read.is_short:
         raise UnreadableReport("the report names fewer tests or results than its own head counts")
     if read.is_pytest and ran.status == _PYTEST_INTERRUPTED and failures and failures == read.uncollected:
-        # Test files that cannot be loaded keep pytest from running any test; that is the code's failure.
+        # Pytest runs no test if a test file cannot be loaded; that is a failure of the code.
         figures = {"tests": 0.0, "failures": float(read.uncollected), "skipped": 0.0}
         return Measurement(figures=figures, findings=read.found.kept_findings)
     if read.is_pytest:
@@ -164,7 +164,7 @@ def parse_junit(ran: ToolOutput) -> Measurement:
 
 
 def _require_measured(ran: ToolOutput, tests: int) -> None:
-    """Raises when pytest's exit status says that the report tells of less than a whole run."""
+    """Raises if pytest's exit status says that the run was incomplete."""
     if ran.status == _PYTEST_INTERRUPTED:
         raise UnreadableReport("pytest was interrupted")
     if ran.status in _PYTEST_GAVE_UP:
@@ -200,14 +200,14 @@ def _seconds(element: Element) -> float:
 
 
 def _failure_text(message: str, text: str) -> str:
-    """The message, or where there is none the beginning of the trace; its end says why a file was not loaded."""
+    """The message, else the beginning of the trace; its end if a file could not be loaded."""
     if message == _UNCOLLECTED:
         return text.strip().rpartition("\n")[2].removeprefix("E ") or message
     return _with_breaks(message, text) if message.strip() else text
 
 
 def _with_breaks(message: str, trace: str) -> str:
-    """A message with its line breaks: node leaves them out of it, and has them in the trace."""
+    """A message with line breaks: node omits them there, but not in the trace."""
     trace = trace[:_TRACED]
     at = trace.replace("\n", "").find(message)
     if at < 0 or message in trace:
@@ -229,7 +229,7 @@ _FIELD = re.compile(r"\s*(duration_ms|error|message|operator|location|at): (.+)"
 
 
 class _Point:
-    """One line `ok` or `not ok`, with what its YAML block says."""
+    """One line `ok` or `not ok`, with its YAML block."""
 
     def __init__(self, names: tuple[str, ...], outcome: str) -> None:
         self.names = names
@@ -238,7 +238,7 @@ class _Point:
 
     @property
     def seconds(self) -> float:
-        """How long it took, where it says so."""
+        """Its duration, if given."""
         try:
             return float(self.said.get("duration_ms", "0")) / 1000
         except ValueError:
@@ -255,7 +255,7 @@ class _Level:
         self._numbers: set[int] = set()
 
     def count(self, number: str | None) -> None:
-        """Counts a point, whose number nothing else may have."""
+        """Counts a point; raises if its number was used before."""
         self.points += 1
         own = int(number) if number else self.points
         if own in self._numbers:
@@ -263,7 +263,7 @@ class _Level:
         self._numbers.add(own)
 
     def require_planned(self) -> None:
-        """Raises when another number of tests was planned than was run."""
+        """Raises if the number of tests differs from the plan."""
         if self.planned is None:
             raise UnreadableReport(
                 "there is no plan such as 1..4: the tests stopped early, or this is not TAP"
@@ -273,7 +273,7 @@ class _Level:
 
 
 class _Document:
-    """Reads line by line; lines that are no TAP are what tests have printed."""
+    """Reads line by line; lines that are not TAP are output of the tests."""
 
     def __init__(self) -> None:
         self._levels = [_Level()]
@@ -283,7 +283,7 @@ class _Document:
         self.bail: str | None = None
 
     def read(self, line: str) -> None:
-        """Takes one line in."""
+        """Reads one line."""
         if self._block:
             self._read_block(line)
             return
@@ -301,7 +301,7 @@ class _Document:
             self.bail = match[1].strip()
 
     def leaves(self) -> list[_Point]:
-        """All points that hold no others; raises when the document is not whole."""
+        """All points without subtests; raises if the document is incomplete."""
         top = self._levels[0]
         if self.bail is None:
             if len(self._levels) > 1 or self._block:
@@ -345,7 +345,7 @@ class _Document:
             level.leaves.append(self._last)
 
     def _close(self, depth: int) -> list[_Point]:
-        """Ends the subtests below a depth, whose points belong to the point that follows them."""
+        """Ends the subtests below a depth; their points belong to the point that follows them."""
         ended, self._levels[depth + 1 :] = self._levels[depth + 1 :], []
         for level in ended:
             level.require_planned()
@@ -353,7 +353,7 @@ class _Document:
 
 
 def parse_tap(ran: ToolOutput) -> Measurement:
-    """Counts the points that hold no others, once the plan is kept."""
+    """Counts the points without subtests; raises if the plan was not kept."""
     document = _Document()
     for line in lines(report_or_output(ran)):
         document.read(line)
@@ -371,7 +371,7 @@ def parse_tap(ran: ToolOutput) -> Measurement:
 
 
 def _tap_outcome(is_bad: bool, text: str) -> tuple[str, str]:
-    """How a point counts, and its name: a failed TODO is no failure yet, a skipped test none at all."""
+    """A point's outcome and name: a failed TODO is no failure, a skipped test does not count."""
     directive = _DIRECTIVE.search(text)
     name = text[: directive.start()] if directive else text
     name = name.replace("\\#", "#").replace("\\\\", "\\").strip()
@@ -382,13 +382,13 @@ def _tap_outcome(is_bad: bool, text: str) -> tuple[str, str]:
 # ------------------------------------ Cobertura XML, as coverage.py, istanbul, gcovr and many others write it
 
 _SHARES = 1_000_000
-"""What a bare rate is counted in, where the report does not say of how many lines it is."""
+"""The denominator for a bare rate, if the report gives no line counts."""
 _TOLERANCE = 0.01
 _COUNT_DIGITS = 10
 
 
 def parse_cobertura(ran: ToolOutput) -> Measurement:
-    """The share of lines, and of branches where there are any. The exit status says nothing about it."""
+    """The share of lines, and of branches if there are any. The exit status does not matter."""
     covered = Coverage(ran.root)
     sources: list[str] = []
     depth = 0
@@ -416,7 +416,7 @@ def _count(root: Element, covered: Coverage) -> None:
 
 
 def _share(root: Element, what: str, rate_name: str) -> tuple[int, int]:
-    """How many there are and how many were reached, by count where the report counts, else by rate."""
+    """How many there are and how many ran, by the report's counts, else by its rate."""
     rate = _rate(root.get(rate_name, ""), rate_name)
     valid, reached = _integer(root.get(f"{what}-valid", "")), _integer(root.get(f"{what}-covered", ""))
     if valid is None or reached is None:
@@ -441,7 +441,7 @@ def _integer(text: str) -> int | None:
 
 
 def _missed_lines(element: Element) -> list[int]:
-    """The lines of a class that were not reached."""
+    """The lines of a class that did not run."""
     numbers = [
         _integer(line.get("number", "")) for line in element.iterfind("lines/line") if line.get("hits") == "0"
     ]
@@ -449,7 +449,10 @@ def _missed_lines(element: Element) -> list[int]:
 
 
 def _path(element: Element, sources: list[str]) -> str:
-    """A file's path, which is relative to a source folder; which one is known when there is only one."""
+    """A file's path, which the report gives relative to a source folder.
+
+    Resolved only if there is just one.
+    """
     path = element.get("filename", "")
     return posixpath.join(sources[0], path) if len(sources) == 1 else path
 
@@ -475,7 +478,7 @@ class _CoverageReport(msgspec.Struct):
 
 
 def parse_coverage_json(ran: ToolOutput) -> Measurement:
-    """The share of lines, and of branches where they were measured. The exit status says nothing about it."""
+    """The share of lines, and of branches if they were measured. The exit status does not matter."""
     found = results.document(results.report_or_output(ran), _CoverageReport, "coverage.py")
     covered = Coverage(ran.root)
     counted = [0, 0, 0, 0]
@@ -501,7 +504,7 @@ _LINE_DIGITS = 9
 
 
 class _Tracefile:
-    """The files of a report; one that several records tell of is reached where any of them reached it."""
+    """The files of a report; a line in several records ran if it ran in any of them."""
 
     def __init__(self) -> None:
         self.lines: dict[str, dict[int, bool]] = {}
@@ -510,7 +513,7 @@ class _Tracefile:
         self._size = 0
 
     def read(self, line: str) -> None:
-        """Takes one line in; kinds nobody asks for are passed over."""
+        """Reads one line; ignores other kinds of records."""
         kind, _, rest = line.partition(":")
         if kind == "SF":
             self._open(rest)
@@ -524,7 +527,7 @@ class _Tracefile:
             self._reach(self.branches[self._inside()], branch[:200], taken)
 
     def close(self) -> None:
-        """Raises when the report breaks off, or tells of nothing."""
+        """Raises if the report is cut off or empty."""
         if self._path is not None:
             raise UnreadableReport("the last record of the report breaks off")
         if not self.lines:
@@ -553,7 +556,7 @@ class _Tracefile:
 
 
 def parse_lcov(ran: ToolOutput) -> Measurement:
-    """The share of lines, and of branches where there are any. The exit status says nothing about it."""
+    """The share of lines, and of branches if there are any. The exit status does not matter."""
     trace = _Tracefile()
     for line in results.lines(results.report_or_output(ran)):
         trace.read(line)

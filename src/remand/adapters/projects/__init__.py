@@ -1,1 +1,3 @@
-"""Which gates suit a project: one ecosystem a file, each with `propose`, which reads files and runs nothing."""
+"""Proposes gates for a project: one module for each ecosystem, whose `propose` reads
+files and runs nothing.
+"""

@@ -1,4 +1,4 @@
-"""The gates that a project's files speak for, ecosystem by ecosystem. Nothing is run."""
+"""Proposes gates from a project's files, ecosystem by ecosystem. Runs nothing."""
 
 from __future__ import annotations
 
@@ -30,12 +30,15 @@ _MAX_FOLDERS = 4
 
 
 def propose_gates(root: str, paths: list[str], *, uses_lock: bool = True) -> GateProposals:
-    """What the tracked files of a main worktree speak for; `uses_lock` False: without its lock files."""
+    """Proposes gates from the tracked files of a main worktree.
+
+    With `uses_lock=False`, ignores its lock files.
+    """
     return propose_project_gates(project_in(root, paths, uses_lock=uses_lock))
 
 
 def propose_project_gates(project: Project) -> GateProposals:
-    """What a project's files speak for; gates of the same name get their ecosystem's or their folder's name added."""
+    """Proposes gates for a project; adds the ecosystem or folder to names that occur twice."""
     gates: dict[str, GateProposal] = {}
     path: list[str] = []
     for ecosystem, folder, found in _proposals(project):
@@ -49,7 +52,9 @@ def propose_project_gates(project: Project) -> GateProposals:
 
 
 def _proposals(project: Project) -> Iterator[tuple[str, str, GateProposals]]:
-    """What each ecosystem proposes, with its folder: for the root, or where that has none, for folders in it."""
+    """Each ecosystem's proposals with their folder: for the root, or if it has no manifest, for folders in
+    it.
+    """
     is_workspace = "pnpm-workspace.yaml" in project.paths or '"workspaces"' in project.text("package.json")
     for ecosystem, propose in ECOSYSTEMS.items():
         manifest = _MANIFESTS[ecosystem]
@@ -65,7 +70,7 @@ def _proposals(project: Project) -> Iterator[tuple[str, str, GateProposals]]:
 
 
 def _folders(project: Project, manifest: re.Pattern[str]) -> list[str]:
-    """The folders, up to two deep, that hold a manifest; none that lies in another one."""
+    """The folders, up to two levels deep, that contain a manifest; not those inside another one."""
     holding = {
         path.rpartition("/")[0]
         for path in project.paths

@@ -18,7 +18,7 @@ def propose(project: Project) -> GateProposals:
         return GateProposals()
     prepare = _prepare(project)
     start = ("env", _CACHE, "GOPROXY=off") if prepare else ()
-    # Go looks there by itself only where go.mod asks for 1.14 or later.
+    # Go uses the vendor folder by itself only if go.mod asks for 1.14 or later.
     vendored = ("-mod=vendor",) if _VENDORED in project.paths else ()
     found = [
         proposal(
@@ -45,7 +45,7 @@ def propose(project: Project) -> GateProposals:
 
 
 def _prepare(project: Project) -> GatePreparation | None:
-    """Downloads the modules that go.sum names, unless they lie in the repository."""
+    """Downloads the modules in go.sum, unless the repository contains them."""
     if not project.text("go.sum").strip() or _VENDORED in project.paths:
         return None
     return GatePreparation(

@@ -14,7 +14,7 @@ from remand.domain.gate.gate import GatePreparation, GateProposal, GateProposals
 
 _ESLINT_FILE = re.compile(r"eslint\.config\.[cm]?[jt]s|\.eslintrc(?:\.(?:js|cjs|json|ya?ml))?")
 _LINKED = ". '{cache}/link.sh' && "
-"""Links the packages into a checkout's own folder; `node_packages.py` wrote it."""
+"""Links the packages into a checkout's own folder; `node_packages.py` wrote the script."""
 _SCRIPT = "{scripts}/node_packages.py"
 _REPORTERS = "{cache}/reporters"
 _LOCKS = ("package-lock.json", "npm-shrinkwrap.json", "pnpm-lock.yaml", "yarn.lock")
@@ -43,13 +43,13 @@ _NO_BUILD = re.compile(
     r"(?:npx\s+)?(?:eslint|standard|xo|prettier|biome|tsd|tstyche|attw|publint|aud|npm audit|eclint|dtslint|echo)\b|tsc\b.*(?:--noEmit|tsconfig)"
 )
 _NO_TESTS = re.compile(r"(?:[\w-]+:)?(?:lint|format|fmt|style|prettier|eslint|audit)(?:[:.-].*)?")
-"""Scripts that test nothing and build nothing, and may write to the checkout."""
+"""Scripts that neither test nor build, and may write to the checkout."""
 _AFTER = re.compile(
     r"(?:(?:npx|yarn|pnpm(?:\s+exec)?)\s+)?(?:tsc|del|del-cli|rimraf|rm|size-limit|cost-of-modules|flow|type-coverage|codecov|coveralls|bundlewatch|depcheck|knip"
     r"|(?:nyc|c8)\s+(?:report|check-coverage)|rollup|tsup|webpack|vite build|esbuild|unbuild|tsdown|microbundle|madge|cspell)\b"
     r"|(?:npm|yarn|pnpm)\s+(?:run\s+)?[\w:.-]*(?:lint|size|types?|typecheck|format|build|docs?|audit|coverage)[\w:.-]*$"
 )
-"""What may follow the tests in a script and tests nothing itself."""
+"""Commands that may follow the tests in a script and test nothing themselves."""
 _REPORTED = {
     "vitest": ("junit", "run --reporter=default --reporter=junit --outputFile.junit='{report}'"),
     "jest": ("junit", "--ci --reporters=jest-junit"),
@@ -59,7 +59,7 @@ _REPORTED = {
     "tap": ("tap", "--reporter=tap --disable-coverage"),
     "node --test": ("junit", "--test-reporter=junit --test-reporter-destination='{report}'"),
 }
-"""By runner: the parser of what it reports, and the words that make it report so."""
+"""For each runner, the parser of its report and the arguments that make it report."""
 _OWN_REPORT = re.compile(
     r"\s(?:run(?=\s|$)|--coverage\S*|--watch\S*|(?:-R|--reporters?|--test-reporter|-f|--format)(?:=|\s+)\S+|--fix|--cache|--verbose|--typecheck\S*)"
 )
@@ -77,24 +77,27 @@ class _Package(msgspec.Struct, rename="camel"):
         return name in self.dependencies or name in self.dev_dependencies
 
     def script(self, name: str) -> str:
-        """A script's command; empty when it has none."""
+        """A script's command; empty if there is none."""
         return str(self.scripts.get(name, ""))
 
 
 class _Modules:
-    """A project's packages, made from its lock file and linked into each checkout; none where it needs none."""
+    """A project's packages, installed from its lock file and linked into each checkout.
+
+    Empty if it needs none.
+    """
 
     def __init__(self, project: Project, package: _Package) -> None:
         self.prepare = _prepare(project, package)
 
     def command(self, program: str, *words: str) -> tuple[str, ...]:
-        """A program of the project's packages, with its arguments."""
+        """A program from the project's packages, with its arguments."""
         if self.prepare is None:
             return (program, *words)
         return self.shell(" ".join((program, *map(_quote_word, words))))
 
     def shell(self, line: str, before: str = "") -> tuple[str, ...]:
-        """A line for a shell, in which the packages' programs are found, after others that have to succeed."""
+        """A shell command with the packages' programs in PATH, after other commands that must succeed."""
         linked = _LINKED if self.prepare else ""
         builds = f"{before} && " if before else ""
         is_set = line.split("=", maxsplit=1)[0].isupper() and "=" in line.split(maxsplit=1)[0]
@@ -111,13 +114,13 @@ class _TestScript(NamedTuple):
     variables: str
     words: str
     builds: str
-    """What comes before it, without linters."""
+    """The commands before it, without linters."""
     more: str = ""
-    """A runner that comes after it, and is not run."""
+    """A second runner after it, which is not run."""
 
 
 def propose(project: Project) -> GateProposals:
-    """Gates for the tools that the package at the root has configured or depends on."""
+    """Proposes gates for the tools that the root package configures or depends on."""
     package = _package(project.text("package.json"))
     if package is None:
         return GateProposals()
@@ -158,7 +161,7 @@ def _tests(project: Project, package: _Package, modules: _Modules) -> GatePropos
 
 
 def _reported_tests(found: _TestScript, why: str, package: _Package, modules: _Modules) -> GateProposal:
-    """Tests of a runner that tells how many there are."""
+    """A test gate with a runner that reports the number of tests."""
     parser, report = _REPORTED[found.runner]
     prepare, variables = modules.prepare, found.variables
     if found.runner == "jest":
@@ -170,7 +173,7 @@ def _reported_tests(found: _TestScript, why: str, package: _Package, modules: _M
         if not package.needs("jest-junit"):
             report = report.replace("jest-junit", f"'{_REPORTERS}/node_modules/jest-junit'")
             prepare = GatePreparation(command=(*prepare.command, "--with", "jest-junit"), key=prepare.key)
-            modules.prepare = prepare  # for the other gates, too, so that everything is installed once
+            modules.prepare = prepare  # For the other gates, too, so that everything is installed once.
     start, words = found.start, found.words
     is_node = found.runner == "node --test"
     line = f"{variables}{start} {report}{words}" if is_node else f"{variables}{start}{words} {report}"
@@ -183,7 +186,7 @@ def _reported_tests(found: _TestScript, why: str, package: _Package, modules: _M
 
 
 def _test_script(project: Project, package: _Package) -> _TestScript | None:
-    """The runner in the test script, and in the scripts that it runs; None when it is none that reports."""
+    """The runner in the test script or the scripts that it calls; None if it is none that reports."""
     parts = list(_script_parts(package, "test", _MAX_DEPTH))
     for place, part in enumerate(parts):
         runner = _runner_in(project, part)
@@ -192,7 +195,7 @@ def _test_script(project: Project, package: _Package) -> _TestScript | None:
         after = [
             later for later in parts[place + 1 :] if not (_NO_BUILD.search(later) or _AFTER.match(later))
         ]
-        # What comes after it and may be tests of another kind would not be run.
+        # Commands after it may be tests of another kind, and would not run.
         if not all(_runner_in(project, later) for later in after):
             return None
         builds = " && ".join(before for before in parts[:place] if not _NO_BUILD.search(before))
@@ -216,7 +219,7 @@ def _runner_in(project: Project, part: str) -> _TestScript | None:
 
 
 def _file_runner(project: Project, file: re.Match[str], variables: str) -> _TestScript | None:
-    """A file of tests that `node` runs by itself."""
+    """A test file that `node` runs directly."""
     name = file["file"].removeprefix("./").rstrip("/")
     text = project.text(project.first(name, f"{name}.js", f"{name}/index.js"))
     if re.search(r"""["']node:test["']|require\(["']test["']\)""", text):
@@ -227,7 +230,7 @@ def _file_runner(project: Project, file: re.Match[str], variables: str) -> _Test
 
 
 def _script_parts(package: _Package, name: str, depth: int) -> Iterator[str]:
-    """The commands of a script in their order, those of the scripts that it runs in their place."""
+    """The commands of a script in order, with called scripts replaced by their commands."""
     if before := package.script(f"pre{name}"):
         yield from _command_parts(package, before, depth)
     yield from _command_parts(package, package.script(name), depth)
@@ -267,7 +270,7 @@ def _lint(project: Project, package: _Package, modules: _Modules) -> GateProposa
 
 
 def _linter_words(package: _Package, tool: str) -> list[str]:
-    """What the project's own scripts let a linter look at; everything where they do not say."""
+    """The paths that the project's own scripts pass to a linter; the whole project if they pass none."""
     parts = [part.strip() for script in package.scripts.values() for part in str(script).split("&&")]
     used = next((part for part in parts if part.startswith(f"{tool} ") and "--fix" not in part), "")
     used = used or next((part for part in parts if part.startswith(f"{tool} ")), "")
@@ -287,7 +290,7 @@ def _types(project: Project, package: _Package, modules: _Modules) -> GatePropos
 
 
 def _prepare(project: Project, package: _Package) -> GatePreparation | None:
-    """How to fetch the packages, those of a workspace's members too; None where nothing is needed."""
+    """How to install the packages, including those of workspace members; None if none are needed."""
     is_workspace = package.workspaces is not None or "packages:" in project.text("pnpm-workspace.yaml")
     if not (package.dependencies or package.dev_dependencies or is_workspace):
         return None
@@ -312,5 +315,5 @@ def _package(text: str) -> _Package | None:
 
 
 def _quote_word(word: str) -> str:
-    """A word for a shell; placeholders are filled in later, with paths that may hold blanks."""
+    """Quotes a word for a shell; placeholders are replaced later, by paths that may contain spaces."""
     return f"'{word}'" if "{" in word else shlex.quote(word)

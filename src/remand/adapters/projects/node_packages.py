@@ -1,11 +1,13 @@
-"""Installs the packages of a JavaScript project apart from its checkouts: run by prepare steps, with any Python from 3.8 on.
+"""Installs a JavaScript project's packages apart from its checkouts. Prepare steps run it, with any Python
+since 3.8.
 
-`python3 {scripts}/node_packages.py {cache}` in the folder of a checkout that has the package.json. It stands alone, as it
-runs in a sandbox. The lock file says which package manager is used; one that the user does not have is fetched. It fails
-with the manager's own words.
+`python3 {scripts}/node_packages.py {cache}` runs in the folder of a checkout that has the package.json. It
+imports nothing of Remand, because it runs in a sandbox. The lock file decides which package manager is used;
+npm fetches one that the user lacks. On failure it shows the manager's own messages.
 
-`{cache}/link.sh` is left for the gates: sourced in the same folder of a checkout, it links the packages into folders of
-the checkout's own, as tools write to `node_modules/.cache`, and links members of a workspace to the checkout's code.
+It writes `{cache}/link.sh` for the gates. Sourced in the same folder of a checkout, the script links the
+packages into folders of the checkout's own, because tools write to `node_modules/.cache`, and links workspace
+members to the checkout's code.
 """
 
 from __future__ import annotations
@@ -29,10 +31,10 @@ COPIED_FOLDERS = re.compile(r"patches|(?:.*/)?\.yarn/(?:patches|plugins)")
 SKIPPED = ("node_modules", ".git")
 LOCKS = ("package-lock.json", "npm-shrinkwrap.json", "pnpm-lock.yaml", "yarn.lock")
 PINS = "pins"
-"""What a folder here holds is there again when the environment is recreated."""
+"""A folder whose content is restored when the environment is recreated."""
 NPM = ["--ignore-scripts", "--no-audit", "--no-fund", "--engine-strict=false"]
 PNPM_OF_LOCK = {"5": "7", "6": "8", "9": "9"}
-"""The version of pnpm that understands a version of its lock file."""
+"""The version of pnpm for each version of its lock file."""
 OLDEST_NODE = 14
 YARN_CLASSIC = "1.22.22"
 
@@ -53,7 +55,7 @@ def main(arguments: list[str]) -> None:
     if options.packages:
         run(["npm", "install", *NPM, "--prefix", str(cache / "reporters"), *options.packages], cache)
     shutil.rmtree(work, ignore_errors=True)
-    # Builds that pack or install something would set git's hooks up and the like.
+    # Builds that pack or install something would, for example, set up git hooks.
     lines = [
         *([f'PATH={shlex.quote(node)}:"$PATH"'] if node else []),
         *link_lines(cache, members),
@@ -64,7 +66,7 @@ def main(arguments: list[str]) -> None:
 
 
 def use_disk(cache: Path) -> Path:
-    """Keeps what is fetched beside what is installed: a sandbox's home and temporary folder lie in memory."""
+    """Keeps downloads beside the installation: a sandbox's home and temporary folder are in memory."""
     work = cache / "work"
     work.mkdir(exist_ok=True)
     for name in ("TMPDIR", "XDG_CACHE_HOME", "XDG_DATA_HOME", "npm_config_cache", "YARN_CACHE_FOLDER"):
@@ -74,7 +76,7 @@ def use_disk(cache: Path) -> Path:
 
 
 def copy_manifests(root: Path, cache: Path) -> list[str]:
-    """Copies what the package managers read, and nothing else; returns the folders that have a package.json."""
+    """Copies only the files that package managers read; returns the folders that have a package.json."""
     members = []
     for at, folders, files in os.walk(root):
         folders[:] = sorted(name for name in folders if name not in SKIPPED)
@@ -89,11 +91,13 @@ def copy_manifests(root: Path, cache: Path) -> list[str]:
     return members
 
 
-# Installing, by the manager of the lock file.
+# Installation by the lock file's manager.
 
 
 def install(cache: Path) -> None:
-    """Installs what the lock file names, or else what package.json asks for, in the versions of the first time."""
+    """Installs what the lock file names, or else what package.json asks for, in the versions of the first
+    time.
+    """
     manager, version = named_manager(cache)
     if (cache / "pnpm-lock.yaml").exists():
         version = (
@@ -141,7 +145,10 @@ def install_by_yarn(cache: Path, version: str) -> None:
 
 
 def install_unlocked(cache: Path) -> None:
-    """Installs without a lock file. Makers of old packages did not know that npm would refuse what does not fit."""
+    """Installs without a lock file.
+
+    Accepts peer conflicts, which old packages could not foresee npm refusing.
+    """
     pinned = cache / PINS / "package-lock.json"
     if pinned.exists():
         shutil.copyfile(pinned, cache / "package-lock.json")
@@ -182,18 +189,18 @@ def package_at(folder: Path) -> dict[str, Any]:
 
 
 def run(command: list[str], folder: Path, *, is_fatal: bool = True) -> int:
-    """Runs a command, and ends as it does where it must not fail."""
+    """Runs a command; if it is required and fails, exits with its status."""
     status = subprocess.run(command, cwd=folder, check=False).returncode
     if status and is_fatal:
         sys.exit(status)
     return status
 
 
-# Node itself, where the user's is too old for the project.
+# Node itself, if the user's is too old for the project.
 
 
 def wanted_node(root: Path) -> str:
-    """The versions of Node that the project asks for; empty where it does not say, or the user's will do."""
+    """The Node versions that the project asks for; empty if it does not say, or the user's version fits."""
     engines = package_at(root).get("engines")
     wanted = str(engines.get("node", "")) if isinstance(engines, dict) else ""
     named = next((root / name for name in (".nvmrc", ".node-version") if (root / name).is_file()), None)
@@ -206,7 +213,10 @@ def wanted_node(root: Path) -> str:
 
 
 def install_node(cache: Path, wanted: str) -> str:
-    """Fetches the oldest line of Node that is wanted; returns its folder of programs, or nothing where it has none."""
+    """Fetches the oldest suitable Node release.
+
+    Returns its folder of programs, or an empty string if there is none.
+    """
     lines = sorted(int(major) for major in re.findall(r"(?:^|[\s|^~>=v])(\d+)(?=[\s.|]|$)", wanted))
     machine = {"x86_64": "x64", "aarch64": "arm64"}.get(os.uname().machine, os.uname().machine)
     name = f"node-{sys.platform}-{machine}"
@@ -218,7 +228,7 @@ def install_node(cache: Path, wanted: str) -> str:
 
 
 def is_version_in(wanted: str, version: tuple[int, ...]) -> bool:
-    """True when a version is in a range of npm's; also for a range that is not understood."""
+    """True if a version is in an npm range, or the range is not understood."""
     ranges = [part.split() for part in re.sub(r"([<>=^~]+)\s+", r"\1", wanted).split("||") if part.strip()]
     return not ranges or any(all(is_bound_met(bound, version) for bound in bounds) for bounds in ranges)
 
@@ -236,7 +246,7 @@ def is_bound_met(bound: str, version: tuple[int, ...]) -> bool:
     return {">=": version >= limit, "<=": start <= limit, ">": start > limit, "<": version < limit}[found[1]]
 
 
-# Links from a checkout.
+# The links into a checkout.
 
 
 def link_lines(cache: Path, members: list[str]) -> Iterator[str]:
@@ -266,7 +276,7 @@ def link_folder(cache: Path, folder: Path) -> Iterator[str]:
 
 
 def has_member_link(cache: Path, path: Path) -> bool:
-    """True for a scope, or a folder of programs, with something of the workspace's own in it."""
+    """True for a scope, or a folder of programs, that contains something of the workspace."""
     is_real = (cache / path).is_dir() and not (cache / path).is_symlink()
     if not is_real or not (path.name.startswith("@") or path.name == ".bin"):
         return False
@@ -274,13 +284,13 @@ def has_member_link(cache: Path, path: Path) -> bool:
 
 
 def member_of(cache: Path, path: Path) -> Path | None:
-    """Where in the checkout a link of a package manager leads; None for what lies in the cache."""
+    """The path in the checkout to which a package manager's link leads; None for one into the cache."""
     if not (cache / path).is_symlink():
         return None
     target = Path(
         os.path.normpath(os.path.join(os.path.realpath(cache / path.parent), os.readlink(cache / path)))
     )
-    # A program of a member is linked by way of the member's own link.
+    # A member's program is linked through the member's own link.
     target = Path(os.path.realpath(target.parent)) / target.name if path.parent.name == ".bin" else target
     try:
         inside = target.relative_to(os.path.realpath(cache))

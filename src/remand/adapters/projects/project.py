@@ -1,4 +1,4 @@
-"""A project's files, the gates proposed for it, and those gates as tables of `remand.toml`."""
+"""A project's files, the gates proposed for it, and their tables in `remand.toml`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MAX_BYTES = 1 << 20
 
 
 def read_text(root: str, path: str) -> str:
-    """A plain file's text; empty when there is none, or it is too large to be a configuration."""
+    """A plain file's text; empty if there is none, or it is too large for a configuration."""
     try:
         descriptor = os.open(os.path.join(root, path), os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW)
     except (OSError, ValueError):
@@ -32,25 +32,25 @@ def read_text(root: str, path: str) -> str:
 
 
 def has_program(root: str, path: str) -> bool:
-    """Whether there is such a program."""
+    """True if the folder has such a program."""
     place = os.path.join(root, path)
     return os.path.isfile(place) and os.access(place, os.X_OK)
 
 
 class Project(NamedTuple):
-    """A repository's files. Nothing of it is run."""
+    """A repository's files. Nothing in it is executed."""
 
     paths: frozenset[str]
-    """Every tracked file, from the repository's root."""
+    """All tracked files, relative to the repository's root."""
     read: Callable[[str], str]
-    """A tracked file's text; empty when there is none, or none that can be read."""
+    """Reads a tracked file; empty if it is missing or unreadable."""
     has_program: Callable[[str], bool]
-    """Whether the main worktree has such a program, tracked or not."""
+    """Tells whether the main worktree has a program, tracked or not."""
     uses_lock: bool = True
-    """False where what a lock file names cannot be installed: then what the project declares is."""
+    """False if the packages in a lock file cannot be installed; then the project's declarations are used."""
 
     def below(self, folder: str) -> Project:
-        """The project that lies in a folder of this one."""
+        """The project in a subfolder of this one."""
         if not folder:
             return self
         return Project(
@@ -61,11 +61,11 @@ class Project(NamedTuple):
         )
 
     def text(self, path: str) -> str:
-        """A file's text; empty when it is not tracked."""
+        """A file's text; empty if it is not tracked."""
         return self.read(path) if path in self.paths else ""
 
     def first(self, *names: str) -> str:
-        """The first of these files that is tracked; empty when none is."""
+        """The first of these files that is tracked; empty if none is."""
         return next((name for name in names if name in self.paths), "")
 
     def paths_matching(self, pattern: re.Pattern[str]) -> list[str]:
@@ -74,10 +74,10 @@ class Project(NamedTuple):
 
 
 class Propose(Protocol):
-    """Tells which gates suit a project, as far as one ecosystem is concerned."""
+    """Proposes gates for a project, for one ecosystem."""
 
     def __call__(self, project: Project) -> GateProposals:
-        """The gates that the project's own files speak for; none when it is no such project."""
+        """The gates for the project; none if it does not use this ecosystem."""
 
 
 def project_in(root: str, paths: list[str], *, uses_lock: bool = True) -> Project:
@@ -100,7 +100,7 @@ def proposal(
     prepare: GatePreparation | None = None,
     timeout: float = 600.0,
 ) -> GateProposal:
-    """A gate of that name, with what speaks for it."""
+    """Builds a gate proposal with its reason."""
     gate = Gate(
         name=name, command=command, parser=parser, require=require or {}, prepare=prepare, timeout=timeout
     )
@@ -115,9 +115,9 @@ _STEP = {"h": 3600, "m": 60, "s": 1}
 
 
 def render_toml(proposed: GateProposals, left_out: Mapping[str, str] = MappingProxyType({})) -> str:
-    """The tables, each gate under a line that says why it is proposed; empty when nothing is.
+    """The gates as TOML, each below a comment with its reason; empty if there is none.
 
-    Gates that are left out stand there as comments, under why.
+    Gates that were left out become comments below the reason why.
     """
     parts = [_gate(one, left_out.get(one.name, "")) for one in proposed.gates]
     if proposed.path:
@@ -136,12 +136,12 @@ def _gate(one: GateProposal, fault: str) -> str:
 
 
 def left_out_gates(text: str) -> tuple[str, ...]:
-    """The gates that stand in a `remand.toml` as comments, because they did not work."""
+    """The gates that a `remand.toml` has as comments because they did not work."""
     return tuple(_LEFT_OUT.findall(text))
 
 
 def replace_left_out(text: str, proposed: GateProposals, left_out: Mapping[str, str]) -> str:
-    """The same `remand.toml` with gates that stood there as comments; those that work now are gates."""
+    """The same `remand.toml`, in which commented-out gates that work now are enabled."""
     gates = {one.name: _gate(one, left_out.get(one.name, "")) for one in proposed.gates}
     return _LEFT_OUT.sub(lambda found: gates.get(found[1], found[0]), text)
 
@@ -168,7 +168,7 @@ def _list(words: Iterable[str]) -> str:
 
 
 def _text(word: str) -> str:
-    """A TOML basic string, which escapes as JSON does, and DEL besides."""
+    """A TOML basic string; it escapes as JSON does, and DEL, too."""
     return json.dumps(word, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 

@@ -1,4 +1,4 @@
-"""Python: pytest or unittest, ruff, mypy, and which of them a project uses."""
+"""Python: pytest or unittest, ruff and mypy, as far as a project uses them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class PythonDependencies:
 
     @property
     def declared_packages(self) -> frozenset[str]:
-        """The packages that the project's files depend on."""
+        """The packages on which the project declares to depend."""
         rows = (
             row
             for path in self._project.paths_matching(_LISTED)
@@ -38,16 +38,17 @@ class PythonDependencies:
         return frozenset(self._required | listed)
 
     def table(self, *keys: str) -> Mapping[str, Any]:
-        """A table of pyproject.toml; empty when it has none."""
+        """A table of pyproject.toml; empty if it is missing."""
         found: Any = self.settings
         for key in keys:
             found = found.get(key) if isinstance(found, dict) else None
         return found if isinstance(found, dict) else {}
 
     def evidence(self, tool: str, *, files: tuple[str, ...] = (), sections: tuple[str, ...] = ()) -> str:
-        """What speaks for a tool: its own file, table or section, or that it is depended on; empty for nothing.
+        """Why the project seems to use a tool: its own file, a table, a section or a dependency; empty if it
+        does not.
 
-        A section is named as `file[name]`.
+        A section is written `file[name]`.
         """
         if own := self._project.first(*files):
             return f"{own} is there"
@@ -82,7 +83,7 @@ def _plain(name: str) -> str:
 
 
 def _dependency_names(value: object, *, is_inside: bool, depth: int) -> Iterator[str]:
-    """The packages that are named under any key that speaks of dependencies, as lists or as tables."""
+    """The packages under any key about dependencies, whether lists or tables."""
     if depth > _DEPTH:
         return
     if isinstance(value, dict):
@@ -126,10 +127,10 @@ _READ_TESTS = 50
 
 
 class _Environment:
-    """Where a project's interpreter and tools are: in its own environment, or in one made from what it declares."""
+    """A project's interpreter and tools: in its own environment, or in one made from its declarations."""
 
     def __init__(self, project: Project, needs: PythonDependencies, tools: tuple[str, ...]) -> None:
-        # One that lacks a tool could not measure what the tool is for.
+        # An environment without a tool could not run that tool's gate.
         needed = [f"bin/{tool}" for tool in ("python", *tools)]
         environments = (
             name for name in _ENVIRONMENTS if all(project.has_program(f"{name}/{path}") for path in needed)
@@ -149,7 +150,7 @@ class _Environment:
 
 
 def propose(project: Project) -> GateProposals:
-    """Gates for the tools that the project has configured or depends on."""
+    """Proposes gates for the tools that the project configures or depends on."""
     needs = PythonDependencies(project)
     django = _django_settings(project, needs)
     tests = project.paths_matching(_DJANGO_TEST_FILE if django else _TEST_FILE)
@@ -180,7 +181,7 @@ def _check(
 
 
 def _pytest_reason(project: Project, needs: PythonDependencies, tests: list[str]) -> str:
-    """What speaks for pytest; it runs tests of unittest as well, and tells how many there are."""
+    """Why to use pytest; it runs unittest's tests as well, and reports their number."""
     own = needs.evidence(
         "pytest",
         files=("pytest.toml", "pytest.ini", ".pytest.ini", "conftest.py", "tests/conftest.py"),
@@ -219,7 +220,10 @@ def _tests(
 
 
 def _django_settings(project: Project, needs: PythonDependencies) -> str:
-    """The settings by which Django's own runner would run the tests; empty where pytest knows, or it is no such project."""
+    """The settings module for Django's own test runner.
+
+    Empty if pytest knows it, or it is no Django project.
+    """
     if "pytest-django" in needs.declared_packages or "DJANGO_SETTINGS_MODULE" in str(
         needs.table("tool", "pytest")
     ):
@@ -234,7 +238,7 @@ def _django_settings(project: Project, needs: PythonDependencies) -> str:
 
 
 def _unittest(project: Project, tests: list[str], environment: _Environment, why: str) -> GateProposal:
-    """Tests by the standard library alone, in an environment of the user's that may have no pytest."""
+    """Tests with the standard library alone, in a user's environment that may lack pytest."""
     folder = tests[0].rpartition("/")[0]
     is_package = not folder or f"{folder}/__init__.py" in project.paths
     where = () if is_package else ("-s", folder)
@@ -245,7 +249,7 @@ def _unittest(project: Project, tests: list[str], environment: _Environment, why
 
 
 def _source_first(project: Project, needs: PythonDependencies) -> tuple[str, ...]:
-    """Makes tests import the code that lies beside them, and not what is installed from another worktree."""
+    """Makes tests import the code beside them, not what is installed from another worktree."""
     says = "pythonpath" in str(needs.table("tool", "pytest")) or any(
         "pythonpath" in project.text(name) for name in ("pytest.toml", "pytest.ini", "setup.cfg", "tox.ini")
     )
@@ -257,7 +261,9 @@ def _has_source_folder(project: Project) -> bool:
 
 
 def _type_targets(project: Project, needs: PythonDependencies) -> tuple[str, ...]:
-    """What mypy checks: what its settings say, as far as it is there, else the packages, as tests are seldom typed."""
+    """What mypy checks: the existing paths in its settings, else the packages, because tests are seldom
+    typed.
+    """
     configured = {key: value for key, value in _mypy_settings(project, needs).items() if key in _TARGETS}
     if configured:
         files = configured.get("files", "")
@@ -274,7 +280,7 @@ def _type_targets(project: Project, needs: PythonDependencies) -> tuple[str, ...
 
 
 def _mypy_settings(project: Project, needs: PythonDependencies) -> Mapping[str, Any]:
-    """The settings of mypy, from the first file that it would read."""
+    """Mypy's settings, from the first file that it would read."""
     own = project.first("mypy.ini", ".mypy.ini")
     if own:
         return ini_sections(project.text(own)).get("mypy", {})
@@ -282,14 +288,14 @@ def _mypy_settings(project: Project, needs: PythonDependencies) -> Mapping[str, 
 
 
 def _is_there(project: Project, name: str) -> bool:
-    """True for a pattern, and for a file or folder that is tracked."""
+    """True for a pattern, and for a tracked file or folder."""
     plain = name.strip().removeprefix("./").rstrip("/")
     is_pattern = bool(set(name) & set("*?[$")) or plain in ("", ".")
     return is_pattern or plain in project.paths or any(path.startswith(f"{plain}/") for path in project.paths)
 
 
 def _prepare(project: Project, needs: PythonDependencies, tools: tuple[str, ...]) -> GatePreparation:
-    """How to make an environment from the lock file, or from whatever the project declares."""
+    """How to create an environment from the lock file, or from the project's declarations."""
     requirements = PythonRequirements(project, needs.settings)
     declared = needs.declared_packages
     missing = [package for tool in tools for package in requirements.tool(tool, declared)]

@@ -1,11 +1,13 @@
-"""Makes a virtual environment from what a Python project declares: run by prepare steps, with any Python from 3.8 on.
+"""Creates a virtual environment from a Python project's declarations. Prepare steps run it, with any Python
+since 3.8.
 
-`python3 {scripts}/python_environment.py {cache}/venv` and what to install, in the root of a checkout. It stands alone, as
-it runs in a sandbox, by the interpreter of the project's user. It fails with the installer's own words.
+`python3 {scripts}/python_environment.py {cache}/venv`, followed by what to install, runs in the root of a
+checkout. It imports nothing of Remand, because it runs in a sandbox with the interpreter of the project's
+user. On failure it shows the installer's own messages.
 
-The project itself is installed, so that its metadata, entry points and plug-ins are there; its code is then taken out
-again, so that gates import what lies in the checkout that they run in (REMAND_CHECKOUT). What the build made and no
-checkout holds (a version file, a compiled module) is kept in `generated` beside the environment.
+It installs the project itself for its metadata, entry points and plug-ins. Then it removes the installed code
+again, so that gates import the code of the checkout in which they run (REMAND_CHECKOUT). Build results that
+no checkout has (a version file, a compiled module) go to `generated` beside the environment.
 """
 
 from __future__ import annotations
@@ -22,17 +24,17 @@ from typing import Any, NoReturn
 
 try:
     import tomllib
-except ModuleNotFoundError:  # before Python 3.11 there is the one that pip brings
+except ModuleNotFoundError:  # Before Python 3.11, pip's copy.
     from pip._vendor import tomli as tomllib  # type: ignore[no-redef]
 
 GENERATED = "generated"
 PINS = "pins"
-"""What lies in this folder is there again when the environment is recreated."""
+"""A folder whose content is restored when the environment is recreated."""
 LINK = "remand_checkout.pth"
 SOURCES = ("src", "", "lib", "python")
-"""Where the code of projects lies, the likeliest first."""
+"""Where projects have their code, likeliest first."""
 VERSION = "9999"
-"""What a checkout, which has no history, says its version is where that would come from git's tags."""
+"""The version given to a checkout, which has no history, if the project takes its version from git tags."""
 VERSION_VARIABLES = (
     "SETUPTOOLS_SCM_PRETEND_VERSION",
     "PDM_BUILD_SCM_VERSION",
@@ -62,7 +64,7 @@ def main(arguments: list[str]) -> None:
     options = parser.parse_args(arguments)
     for name in VERSION_VARIABLES if not os.path.exists("PKG-INFO") else ():
         os.environ.setdefault(name, VERSION)
-    # Builds leave files in the checkout that they run in, which no other checkout has.
+    # Builds leave files in the checkout where they run, which other checkouts lack.
     original = checkout_files(Path.cwd())
     work = use_disk(options.environment.parent)
     installer = install_locked(options) if options.lock == "uv.lock" else install_declared(options)
@@ -76,7 +78,7 @@ def main(arguments: list[str]) -> None:
 
 
 def use_disk(cache: Path) -> Path:
-    """Keeps what is fetched beside what is installed: a sandbox's home and temporary folder lie in memory."""
+    """Keeps downloads beside the installation: a sandbox's home and temporary folder are in memory."""
     work = cache / "work"
     work.mkdir(parents=True, exist_ok=True)
     for name in ("TMPDIR", "XDG_CACHE_HOME"):
@@ -85,7 +87,7 @@ def use_disk(cache: Path) -> Path:
 
 
 def install_locked(options: argparse.Namespace) -> list[str]:
-    """Installs what uv.lock names, then what it does not; uv is fetched where the user has none."""
+    """Installs what uv.lock names, then the rest; fetches uv if the user has none."""
     uv = shutil.which("uv")
     if not uv:
         make_environment(options.environment.parent / "uv")
@@ -101,7 +103,7 @@ def install_locked(options: argparse.Namespace) -> list[str]:
 
 
 def install_missing(installer: list[str], environment: Path, packages: list[str]) -> None:
-    """Installs those packages that the lock file has not brought in whatever version."""
+    """Installs those packages that the lock file has not provided in any version."""
     known = {name_of(path.name.split("-")[0]) for path in site_of(environment).glob("*.dist-info")}
     missing = [package for package in packages if name_of(package) not in known]
     if missing:
@@ -109,7 +111,7 @@ def install_missing(installer: list[str], environment: Path, packages: list[str]
 
 
 def install_declared(options: argparse.Namespace) -> list[str]:
-    """Installs what the project declares, at once or, where that does not fit together, part by part."""
+    """Installs what the project declares: all at once or, if that conflicts, part by part."""
     settings = toml("pyproject.toml")
     make_environment(options.environment, wanted_python(settings))
     installer = pip_of(options.environment)
@@ -135,7 +137,7 @@ def install_declared(options: argparse.Namespace) -> list[str]:
 def install_parts(
     installer: list[str], constraints: list[str], needed: list[str], parts: list[list[str]]
 ) -> None:
-    """Installs what is needed and what the parts of a project ask for; a part that cannot be is left out."""
+    """Installs the required packages, then each part of a project; leaves out a part that fails."""
     everything = [*needed, *(word for part in parts for word in part)]
     if not run([*installer, *constraints, *everything], is_fatal=not parts):
         return
@@ -148,7 +150,7 @@ def install_parts(
 
 
 def pin_versions(environment: Path, pins: Path) -> None:
-    """Notes the versions that were chosen, so that an environment that is recreated has the same."""
+    """Saves the chosen versions, so that a recreated environment gets the same."""
     rows = []
     for folder in site_of(environment).glob("*.dist-info"):
         name, _, version = folder.name[: -len(".dist-info")].rpartition("-")
@@ -159,9 +161,9 @@ def pin_versions(environment: Path, pins: Path) -> None:
 
 
 def make_environment(folder: Path, wanted: str = "") -> None:
-    """Makes an environment with pip in it, by `venv` or, where a system leaves that out, by uv.
+    """Creates an environment with pip, by `venv` or, if the system lacks that, by uv.
 
-    `wanted` is what the project says of Python's version: another interpreter is used where this one is not in it.
+    `wanted` is the project's range of Python versions; if this interpreter is outside, another one is used.
     """
     uv = shutil.which("uv")
     python = find_interpreter(wanted)
@@ -174,7 +176,7 @@ def make_environment(folder: Path, wanted: str = "") -> None:
 
 
 def find_interpreter(wanted: str) -> str:
-    """This interpreter, or else the newest in PATH whose version the project asks for; empty when there is none."""
+    """This interpreter, or else the newest in PATH that the project accepts; empty if there is none."""
     if is_python_in(wanted, sys.version_info[:2]):
         return sys.executable
     others = (
@@ -184,7 +186,7 @@ def find_interpreter(wanted: str) -> str:
 
 
 def is_python_in(wanted: str, version: tuple[int, ...]) -> bool:
-    """True when a version, by its first two parts, is in a range; also for a range that is not understood."""
+    """True if a version's first two parts are in a range, or the range is not understood."""
     for bound in filter(None, wanted.replace(" ", "").split(",")):
         found = re.match(r"(>=|<=|>|<|==|~=|\^|~|)(\d+)\.(\d+)", bound)
         if found is None:
@@ -204,7 +206,7 @@ def is_python_in(wanted: str, version: tuple[int, ...]) -> bool:
 
 
 def wanted_python(settings: dict[str, Any]) -> str:
-    """The versions of Python that a project asks for; empty where it does not say."""
+    """The Python versions that a project asks for; empty if it does not say."""
     found = at(settings, "project", "requires-python") or at(
         settings, "tool", "poetry", "dependencies", "python"
     )
@@ -216,7 +218,7 @@ def pip_of(environment: Path) -> list[str]:
 
 
 def run(command: list[str], *, is_fatal: bool = True) -> int:
-    """Runs a command, and ends as it does where it must not fail."""
+    """Runs a command; if it is required and fails, exits with its status."""
     status = subprocess.run(command, check=False).returncode
     if status and is_fatal:
         sys.exit(status)
@@ -227,7 +229,7 @@ def fail(text: str) -> NoReturn:
     sys.exit(f"error: {text}")
 
 
-# What the project declares.
+# The project's declarations.
 
 
 def toml(path: str) -> dict[str, Any]:
@@ -241,14 +243,14 @@ def toml(path: str) -> dict[str, Any]:
 
 
 def at(settings: Any, *keys: str) -> Any:
-    """What lies under some keys; an empty table when nothing does."""
+    """The value under some keys; an empty table if there is none."""
     for key in keys:
         settings = settings.get(key, {}) if isinstance(settings, dict) else {}
     return settings
 
 
 def own_requirements(settings: dict[str, Any], extras: list[str]) -> Iterator[str]:
-    """What a project that is no package needs to run, with its extras."""
+    """The requirements of a project that is no package, with its extras."""
     yield from at(settings, "project", "dependencies") or ()
     for name in extras:
         yield from at(settings, "project", "optional-dependencies", name) or ()
@@ -259,7 +261,9 @@ def own_requirements(settings: dict[str, Any], extras: list[str]) -> Iterator[st
 
 
 def group_requirements(settings: dict[str, Any], name: str, depth: int = 0) -> Iterator[str]:
-    """The requirements of a dependency group: of the standard's table, of PDM's, of Poetry's or of a Hatch environment."""
+    """The requirements of a dependency group: in the standard's table, PDM's, Poetry's, or a Hatch
+    environment.
+    """
     groups = at(settings, "dependency-groups")
     plain = {name_of(key): value for key, value in groups.items()}
     found = plain.get(name_of(name)) or at(settings, "tool", "pdm", "dev-dependencies", name)
@@ -283,7 +287,10 @@ def group_requirements(settings: dict[str, Any], name: str, depth: int = 0) -> I
 
 
 def poetry_requirement(package: str, wanted: Any) -> str:
-    """A requirement of Poetry's table in the standard's words; a marker or another source is left to the resolver."""
+    """A requirement of Poetry's table in standard form.
+
+    Ignores markers and other sources, which the resolver settles.
+    """
     if isinstance(wanted, list):
         wanted = wanted[0]
     extras = wanted.get("extras", ()) if isinstance(wanted, dict) else ()
@@ -297,7 +304,7 @@ def poetry_requirement(package: str, wanted: Any) -> str:
 
 
 def poetry_bound(bound: str) -> str:
-    """A bound on a version: `^1.2` and `~1.2` are Poetry's own."""
+    """A version bound; `^1.2` and `~1.2` are Poetry's own."""
     if bound in ("", "*"):
         return ""
     if bound[0].isdigit():
@@ -315,7 +322,10 @@ def poetry_bound(bound: str) -> str:
 
 
 def lock_constraints(lock: str, folder: Path) -> list[str]:
-    """The versions that Poetry's or PDM's lock file names, as constraints; a package locked in several is free."""
+    """The versions in Poetry's or PDM's lock file as constraints.
+
+    A package locked in several versions gets none.
+    """
     packages = at(toml(lock), "package") if lock else ()
     versions: dict[str, set[str]] = {}
     for package in packages or ():
@@ -343,19 +353,21 @@ def site_of(environment: Path) -> Path:
 
 
 def is_installed(record: Path) -> bool:
-    """True for the distribution of this checkout, unless it is a link to the checkout, which goes away."""
+    """True if this checkout is the installed distribution, and not by a link to the checkout, which will be
+    removed.
+    """
     origin = record.with_name("direct_url.json")
     text = origin.read_text(encoding="utf-8") if origin.exists() else ""
     return Path.cwd().as_uri() in text and '"editable": true' not in text
 
 
 def checkout_files(root: Path) -> set[str]:
-    """Every file of a checkout, from its root."""
+    """All files of a checkout, relative to its root."""
     return {os.path.relpath(os.path.join(at, name), root) for at, _, names in os.walk(root) for name in names}
 
 
 def relocate_project(environment: Path, original: set[str], folder: str = "") -> None:
-    """Takes the project's code out of the environment, and links the checkout that gates run in instead of it."""
+    """Removes the project's code from the environment, and links it to the checkout in which gates run."""
     site, root = site_of(environment), Path.cwd()
     used: dict[str, None] = {}
     for record in site.glob("*.dist-info/RECORD"):
@@ -381,7 +393,7 @@ def relocate_project(environment: Path, original: set[str], folder: str = "") ->
 
 
 def source_prefix(root: Path, path: str) -> str | None:
-    """The folder of the checkout in which a file's package, or a module itself, lies; None when there is none."""
+    """The checkout's folder that contains a file's package, or a module itself; None if there is none."""
     first, slash, _ = path.partition("/")
     for prefix in SOURCES:
         place = root / prefix / first
@@ -391,7 +403,10 @@ def source_prefix(root: Path, path: str) -> str | None:
 
 
 def move_code(installed: Path, kept: Path | None) -> None:
-    """Removes an installed file that every checkout has; keeps one that the build made, for the checkouts to come."""
+    """Removes an installed file that every checkout has.
+
+    Keeps one that the build made, for other checkouts.
+    """
     if not installed.is_file():
         return
     if kept is not None and "__pycache__" not in installed.parts:

@@ -1,4 +1,4 @@
-"""What the tests and checkers of a Python project need, wherever the project says it."""
+"""What a Python project's tests and checkers need, wherever the project declares it."""
 
 from __future__ import annotations
 
@@ -66,9 +66,9 @@ _PLUGINS = {
     "--numprocesses": "pytest-xdist",
     "--randomly": "pytest-randomly",
 }
-"""Settings of pytest that only a plug-in understands."""
+"""Pytest settings that only a plug-in understands."""
 _HOOKS = {"ruff": "ruff-pre-commit", "mypy": "mirrors-mypy"}
-"""The repositories from which pre-commit takes a tool."""
+"""The repositories from which pre-commit installs a tool."""
 _HOOK_PACKAGE = re.compile(r"(?<![\w.=<>~!-])([A-Za-z][\w.-]*(?:\[[\w,-]+\])?(?:[<>=!~]=?[\w.*]+)?)")
 _HATCH_PARTS = ("features", "dependency-groups")
 PIPFILE_GROUPS = ("packages", "dev-packages")
@@ -101,8 +101,10 @@ _KNOWN = {name.replace("-", "_"): name for name in _KNOWN_NAMES.split()} | {
     "xdist": "pytest-xdist",
     "yaml": "pyyaml",
 }
-"""By the name that is imported: the packages that tests often need and that may be installed although nothing declares
-them. A name that is not here could be anybody's package, and is left to the user."""
+"""By import name: packages that tests often use and that may be installed although nothing declares them.
+
+This is limited to well-known packages: any other name could belong to anybody, so the user has to declare it.
+"""
 _FIXTURES = {
     r"@pytest\.mark\.asyncio\b": "pytest-asyncio",
     r"@pytest\.mark\.trio\b": "pytest-trio",
@@ -113,27 +115,27 @@ _FIXTURES = {
     r"\bdef \w+\([^)]*\bhttpserver\b": "pytest-httpserver",
     r"\bdef \w+\([^)]*\bhttpbin\b": "pytest-httpbin",
 }
-"""What tests use of pytest's plug-ins without an import."""
+"""Pytest plug-ins that tests use without an import."""
 
 
 def is_wanted(name: str) -> bool:
-    """True for the name of a group, an extra or a file that is about tests or checkers."""
+    """True if the name of a group, an extra or a file is about tests or checkers."""
     parts = set(re.split(r"[-_.\s/]+", name.lower()))
     return bool(parts & _WANTED) and not parts & _UNWANTED
 
 
 def is_unwanted(name: str) -> bool:
-    """True for one that is about documents, releases or the like."""
+    """True if the name is about documentation, releases or the like."""
     return bool(set(re.split(r"[-_.\s/]+", name.lower())) & _UNWANTED)
 
 
 def requirement_name(requirement: str) -> str:
-    """The package that a requirement names, as indexes compare it."""
+    """The package that a requirement names, normalised as indexes do."""
     return re.sub(r"[-_.]+", "-", _NAME_END.split(requirement.strip(), maxsplit=1)[0]).lower()
 
 
 class PythonRequirements:
-    """What to install for the gates of a project, as arguments of `python_environment.py`."""
+    """What to install for a project's gates, as arguments of `python_environment.py`."""
 
     def __init__(self, project: Project, settings: Mapping[str, Any]) -> None:
         self._project = project
@@ -145,7 +147,7 @@ class PythonRequirements:
             for name in self._group_names()
             if is_wanted(name) or name in ("default", "hatch-test", *PIPFILE_GROUPS)
         ]
-        # A lock file has every extra; without it those are taken that are not about documents.
+        # With a lock file, install every extra; without, leave out those about documentation.
         has_all = bool(lock) and not self.lock
         self.extras = [
             name
@@ -167,7 +169,7 @@ class PythonRequirements:
         return tuple(path for path in dict.fromkeys(named) if path in self._project.paths)
 
     def arguments(self, tools: list[str]) -> list[str]:
-        """The script's arguments, with the tools of gates that nothing declares."""
+        """The script's arguments, with tools of gates that nothing declares."""
         packages = [*self.packages[:MAX_PACKAGES], *tools]
         return [
             *(["--lock", self.lock] if self.lock else []),
@@ -180,7 +182,7 @@ class PythonRequirements:
 
     @property
     def is_package(self) -> bool:
-        """True when the project can be installed."""
+        """True if the project can be installed."""
         poetry = _at(self._settings, "tool", "poetry")
         if poetry and poetry.get("package-mode") is False:
             return False
@@ -188,21 +190,21 @@ class PythonRequirements:
         return "build-system" in self._settings or "setup.py" in self._project.paths or has_metadata
 
     def tool(self, name: str, declared: frozenset[str]) -> list[str]:
-        """A tool to install besides what is declared: in pre-commit's version where that names one."""
+        """A tool to install that is not declared, in pre-commit's version if that names one."""
         if name in declared | {requirement_name(package) for package in self.packages}:
             return []
         rev, more = _pre_commit_hook(self._project.text(".pre-commit-config.yaml"), _HOOKS.get(name, "?"))
         return [f"{name}=={rev}" if rev else name, *more]
 
     def plugins(self, declared: frozenset[str]) -> list[str]:
-        """Plug-ins of pytest that its settings need and nothing declares."""
+        """Pytest plug-ins that the settings need and nothing declares."""
         names = ("pytest.ini", "pytest.toml", "setup.cfg", "tox.ini")
         text = str(_at(self._settings, "tool", "pytest")) + "".join(map(self._project.text, names))
         found = [plugin for word, plugin in _PLUGINS.items() if word in text]
         return [plugin for plugin in dict.fromkeys(found) if plugin not in declared]
 
     def undeclared_imports(self, declared: frozenset[str]) -> list[str]:
-        """Well-known packages that the tests use and nothing declares."""
+        """Well-known packages that the tests import and nothing declares."""
         if self.lock == "uv.lock":
             return []
         project = self._project
@@ -221,7 +223,7 @@ class PythonRequirements:
         return requirement_name(str(_at(self._settings, "project").get("name", "")))
 
     def _with_includes(self, files: Iterable[str]) -> list[str]:
-        """Requirements files with those that they include, wherever these lie."""
+        """Requirements files with all files that they include."""
         found: dict[str, None] = {}
         waiting = [*files]
         while waiting and len(found) < _MAX_FILES:
@@ -250,7 +252,10 @@ class PythonRequirements:
         return {**_at(self._settings, "tool", "hatch", "envs"), **own}
 
     def _add_from_hatch(self) -> None:
-        """What Hatch's environments for tests and checkers take of the project; the rest is a group."""
+        """Adds what Hatch's environments for tests and checkers take from the project.
+
+        The rest is a group.
+        """
         for name, table in self._hatch_environments().items():
             if name in self.groups:
                 self._add_environment([], *(",".join(_strings(_at(table).get(key))) for key in _HATCH_PARTS))
@@ -300,7 +305,7 @@ class PythonRequirements:
                 self._add_environment(deps_rows, ",".join(extras_rows), ",".join(groups))
 
     def _add_environment(self, deps: Iterable[str], extras: str, groups: str) -> None:
-        """Takes in what an environment of tox installs."""
+        """Adds what a tox environment installs."""
         for row in deps:
             self._add(row.strip())
         self.extras += [name for name in re.split(r"[\s,]+", extras) if re.fullmatch(r"[\w-]+", name)]
@@ -309,7 +314,7 @@ class PythonRequirements:
         self.groups += [name for name in wanted if name in known and name not in self.groups]
 
     def _add_from_nox(self) -> None:
-        """What sessions about tests install, as far as it is written there word by word."""
+        """Adds what nox sessions about tests install, as far as it is written literally."""
         tree = _parse(self._project.text("noxfile.py"))
         sessions = [
             node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef) and is_wanted(node.name)
@@ -323,7 +328,7 @@ class PythonRequirements:
                     self._add(f"-r {word}" if before in ("-r", "--requirement") else word)
 
     def _add(self, requirement: str) -> None:
-        """Takes one requirement of a tool's settings in; what holds for some environments alone is left out."""
+        """Adds one requirement from a tool's settings; skips those for some environments only."""
         file = re.fullmatch(r"(?:-r|--requirement)[ =]?\s*(\S+)", requirement)
         own = re.fullmatch(r"(?:-e\s*)?\.\[([\w, -]+)\]", requirement)
         if file:
@@ -341,7 +346,7 @@ def _at(settings: Any, *keys: str) -> Mapping[str, Any]:
 
 
 def ini_sections(text: str) -> Mapping[str, Mapping[str, str]]:
-    """The sections of a file that configparser reads; none where it cannot."""
+    """The sections of a file in configparser's format; empty if it cannot be read."""
     parser = configparser.RawConfigParser(strict=False)
     try:
         parser.read_string(text)
@@ -367,7 +372,7 @@ def _setup_keywords(tree: ast.Module) -> Iterator[ast.keyword]:
 
 
 def _pre_commit_hook(text: str, repository: str) -> tuple[str, list[str]]:
-    """The version of a tool that pre-commit runs, and the packages it installs beside it."""
+    """The version of a tool in pre-commit's configuration, and its additional packages."""
     parts = re.split(r"^\s*-\s*repo:", text, flags=re.MULTILINE)
     for part in parts[1:]:
         rev = re.search(r"^\s*rev:\s*[\"']?v?([0-9][\w.]*)", part, re.MULTILINE)

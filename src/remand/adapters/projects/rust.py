@@ -27,7 +27,7 @@ _VENDORED = (
 
 
 def propose(project: Project) -> GateProposals:
-    """Gates for a package or workspace at the root."""
+    """Proposes gates for the package or workspace at the root."""
     if "Cargo.toml" not in project.paths:
         return GateProposals()
     prepare = _prepare(project)
@@ -55,7 +55,7 @@ def _gate(name: str, words: tuple[str, ...], why: str, prepare: GatePreparation 
 
 
 def _clippy(project: Project) -> str:
-    """What speaks for clippy: its own file, lints in the manifest, or a script that runs it."""
+    """Why to use clippy: its own file, lints in the manifest, or a script that runs it."""
     if own := project.first(*_CLIPPY_FILES):
         return f"{own} is there"
     if re.search(r"^\[(?:workspace\.)?lints\.clippy\]", project.text("Cargo.toml"), re.MULTILINE):
@@ -71,7 +71,7 @@ def _clippy(project: Project) -> str:
 
 
 def _test_evidence(project: Project) -> str:
-    """The first file that has a test; empty when none of those looked at has one."""
+    """The first file that has a test; empty if no file looked at has one."""
     sources = sorted(project.paths_matching(_SOURCE), key=lambda path: "tests/" not in path)
     return next(
         (f"{path} has tests" for path in sources[:_READ_SOURCES] if _TEST_MARK.search(project.text(path))),
@@ -80,7 +80,10 @@ def _test_evidence(project: Project) -> str:
 
 
 def _prepare(project: Project) -> GatePreparation | None:
-    """Fetches what the lock file names; nothing where it names no registry, and other sources are left to the user."""
+    """Fetches the packages in the lock file.
+
+    Does nothing if it uses no registry, and leaves other sources to the user.
+    """
     lock = project.text("Cargo.lock")
     if 'source = "registry+' not in lock or 'source = "git+' in lock:
         return None

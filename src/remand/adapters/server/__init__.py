@@ -1,1 +1,1 @@
-"""The server of a team, seen from a host: one HTTP request for each call."""
+"""A host's access to its team's server: one HTTP request for each call."""

@@ -1,4 +1,7 @@
-"""Calls of the command line over HTTP: where the server is, by which token, and what a lost answer means. Every command starts here, so it loads almost nothing."""
+"""Command line calls over HTTP: the server's address, the token, and what a lost answer means.
+
+Every command loads this, so it imports little.
+"""
 
 from __future__ import annotations
 
@@ -29,13 +32,13 @@ if TYPE_CHECKING:
     T = TypeVar("T")
 
     class ClonedCommits(Protocol):
-        """The clone that commits are delivered from."""
+        """The clone from which commits are delivered."""
 
         def push(self, task_id: str, commit: str) -> bool:
-            """Puts a commit on the project's remote, and says whether it could."""
+            """Pushes a commit to the project's remote; returns whether it succeeded."""
 
         def pack(self, commit: str, known: list[str]) -> bytes:
-            """A commit and all it needs besides the known ones, as a pack."""
+            """A pack with a commit and all it needs besides the known ones."""
 
 
 SERVER, TOKEN, TOKEN_FILE, CA, WAIT = (
@@ -46,25 +49,28 @@ COMMITS = "/api/commits"
 OFFER_SECONDS, UPLOAD_SECONDS = 120.0, 900.0
 CONNECT_SECONDS = 5.0
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 3.0
-"""Seconds between two tries: the first, then twice as long each time, up to the longest."""
+"""Seconds between two attempts: the first pause, doubled each time, up to the longest."""
 MAX_ANSWER = hook_calls.MAX_PAYLOAD
 MAX_TOKEN = 4096
 OK = 200
 AWAY = (429, 502, 503, 504)
-"""Answers of a server, or of a proxy before it, that is not ready: the same call may be carried out later."""
+"""Statuses of a server or proxy that is not ready: the same call may succeed later."""
 _PORTS = {"http": 80, "https": 443}
 
 
 class ServerUnavailable(Exception):  # noqa: N818 - it is the server that is away
-    """The server cannot be reached, or went away before it answered. Nobody knows whether the call was carried out."""
+    """The server cannot be reached, or failed before it answered.
+
+    Whether it carried the call out is unknown.
+    """
 
 
 class UnusableServer(Exception):  # noqa: N818 - what is wrong is the setting
-    """The address, token or certificate in the environment cannot be used, with what to do about it."""
+    """The address, token or certificate in the environment is unusable; the message says what to do."""
 
 
 class CallDenied(Exception):  # noqa: N818 - the server's word
-    """The server did not carry a call out: because of the token, or of the call's form. Has a refusal's code."""
+    """The server did not carry out a call, because of its token or its form. Has a refusal's code."""
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)
@@ -72,12 +78,15 @@ class CallDenied(Exception):  # noqa: N818 - the server's word
 
 
 class ServerAddress:
-    """Where the server is."""
+    """The server's address."""
 
     __slots__ = ("host", "is_secure", "port", "prefix", "url")
 
     def __init__(self, url: str) -> None:
-        """Reads an address strictly; plain HTTP is for this machine alone, since a token goes along."""
+        """Parses an address strictly.
+
+        Allows plain HTTP only on this machine, because the token is sent along.
+        """
         scheme, _, rest = url.partition("://")
         where, _, prefix = rest.partition("/")
         host, port = _split_port(where)
@@ -96,7 +105,7 @@ class ServerAddress:
 
     @property
     def ledger_id(self) -> str:
-        """What names the folders in which this machine notes things about the server's ledger."""
+        """The id under which this machine keeps notes about the server's ledger."""
         return f"server-{crc32(self.url.encode('ascii')):08x}"
 
     @property
@@ -106,7 +115,7 @@ class ServerAddress:
 
 
 def find_server(environment: Mapping[str, str]) -> Callable[[], ServerClient] | None:
-    """What connects to the server that an environment names; None when it names none."""
+    """Returns a function that connects to the server named in an environment; None if it names none."""
     return (lambda: ServerClient(environment)) if environment.get(SERVER) else None
 
 
@@ -125,7 +134,7 @@ def _is_loopback(host: str) -> bool:
 
 
 class ServerAnswer:
-    """An answer over HTTP."""
+    """An HTTP response."""
 
     __slots__ = ("body", "status")
 
@@ -135,7 +144,7 @@ class ServerAnswer:
 
 
 class ServerClient:
-    """The way to a server. Raises UnusableServer when the environment does not describe one that can be used."""
+    """The connection to a server. Raises UnusableServer if the environment's settings are unusable."""
 
     def __init__(self, environment: Mapping[str, str]) -> None:
         self.address = ServerAddress(environment.get(SERVER, ""))
@@ -144,9 +153,10 @@ class ServerClient:
         self._tls: Any = None
 
     def call(self, fields: dict[str, object], key: str, *, patience: float) -> tuple[int, bytes, bytes]:
-        """Has the server run a call of the command line once; gives exit code, output and errors.
+        """Runs one command line call on the server; returns exit code, output and errors.
 
-        Raises ServerUnavailable or CallDenied. Under one key a call may be sent again: it is carried out once.
+        Raises ServerUnavailable or CallDenied. A call may be repeated under the same key: it is carried out
+        once.
         """
         answered = self.request(
             "POST",
@@ -172,7 +182,7 @@ class ServerClient:
         patience: float,
         headers: tuple[tuple[str, str], ...] = (),
     ) -> ServerAnswer:
-        """One request; what is no success is raised, as ServerUnavailable or CallDenied."""
+        """Sends one request; raises ServerUnavailable or CallDenied unless it succeeds."""
         rows = [
             f"{method} {self.address.prefix}{path} HTTP/1.1",
             f"Host: {self.address.authority}",
@@ -216,9 +226,10 @@ class ServerClient:
             connection.close()
 
     def _connect(self) -> Any:
-        """A connection to the first address of the host that takes one."""
+        """Connects to the first address of the host that accepts."""
         fault: OSError | None = None
-        host = self.address.host.encode("ascii")  # a text would have the tables of foreign names loaded
+        # Text in place of bytes would load the tables for international names.
+        host = self.address.host.encode("ascii")
         for family, _, _, _, where in getaddrinfo(host, self.address.port, 0, SOCK_STREAM):
             connection: Any = self._new_socket(family)
             connection.settimeout(CONNECT_SECONDS)
@@ -235,16 +246,16 @@ class ServerClient:
         raise fault or OSError("the host has no address")
 
     def _new_socket(self, family: int) -> Any:
-        """A socket. The plain one of the C module is enough without TLS, and loads nothing."""
+        """A socket. Without TLS the plain C class is enough and imports nothing."""
         if not self.address.is_secure:
             return socket(family, SOCK_STREAM)
-        import socket as full_socket  # only TLS needs more than the C module has
+        import socket as full_socket  # Only TLS needs more than the C class has.
 
         return full_socket.socket(family, SOCK_STREAM)
 
     def _tls_context(self) -> Any:
         if self._tls is None:
-            import ssl  # loaded for addresses with TLS alone
+            import ssl  # Imported only for TLS.
 
             try:
                 self._tls = ssl.create_default_context(cafile=self._ca or None)
@@ -256,9 +267,9 @@ class ServerClient:
 def retry_while_unavailable(
     call: Callable[[], T], seconds: float, report: Callable[[ServerUnavailable], None]
 ) -> T:
-    """Makes a call, and again while the server is away, for so long at most; raises ServerUnavailable after that.
+    """Makes a call and repeats it while the server is unavailable; then raises ServerUnavailable.
 
-    Whoever waits is told once. The call is the same each time, with its key, so that an answer that was lost is given again.
+    Reports the waiting once. The call keeps its key, so that a lost answer is returned again.
     """
     until, pause, has_reported = monotonic() + seconds, FIRST_PAUSE, False
     while True:
@@ -270,12 +281,14 @@ def retry_while_unavailable(
             if not has_reported:
                 report(away)
             has_reported = True
-        sleep(pause * (0.5 + os.urandom(1)[0] / 512))  # spread, so that hosts do not come back all at once
+        sleep(pause * (0.5 + os.urandom(1)[0] / 512))  # Random, so that hosts do not all return at once.
         pause = min(2 * pause, LONGEST_PAUSE)
 
 
 class CommitDelivery:
-    """Has a server have commits of a clone: by the project's remote, or else by sending the objects that it lacks."""
+    """Delivers commits of a clone to a server: through the project's remote, or else as the objects that it
+    lacks.
+    """
 
     def __init__(self, server: ServerClient, clone: ClonedCommits) -> None:
         self._server = server
@@ -289,7 +302,10 @@ class CommitDelivery:
         seconds: float,
         report: Callable[[ServerUnavailable], None] = lambda _: None,
     ) -> None:
-        """Delivers the commit of a task, or of a handoff, by whatever name that goes. Raises what the client raises."""
+        """Delivers the commit of a task or a handoff; `kind` and `name` say which.
+
+        Raises what the client raises.
+        """
 
         def send(method: str, path: str, body: bytes, media_type: str, patience: float) -> hook_calls.Payload:
             headers = (("Content-Type", media_type),)
@@ -318,7 +334,7 @@ class CommitDelivery:
 
 
 def wait_seconds(environment: Mapping[str, str], usual: float) -> float:
-    """How long a command waits for a server that is away: as the environment says, else the usual time."""
+    """How long a command waits for an unavailable server: from the environment, else the default."""
     try:
         return max(0.0, float(environment.get(WAIT, "") or usual))
     except ValueError:
@@ -347,7 +363,7 @@ def _read_token(environment: Mapping[str, str]) -> str:
 
 
 def _keep_alive(connection: Any) -> None:
-    """Has a link that was cut noticed within a minute, however long the call may take."""
+    """Lets the kernel detect a broken connection within a minute, however long the call takes."""
     connection.setsockopt(IPPROTO_TCP, TCP_NODELAY, 1)
     connection.setsockopt(SOL_SOCKET, SO_KEEPALIVE, 1)
     for option, value in ((TCP_KEEPIDLE, 20), (TCP_KEEPINTVL, 5), (TCP_KEEPCNT, 6)):
@@ -355,14 +371,14 @@ def _keep_alive(connection: Any) -> None:
 
 
 def _require_loopback(connection: Any, family: int) -> None:
-    """Refuses a name such as localhost that leads elsewhere: a token is about to be sent in the clear."""
+    """Refuses a name such as localhost that resolves elsewhere, since the token is sent unencrypted."""
     peer = connection.getpeername()[0]
     if not (peer == "::1" if family == AF_INET6 else peer.startswith("127.")):
         raise OSError(f"{peer} is another machine")
 
 
 def read_answer(receive: Callable[[int], bytes]) -> ServerAnswer:
-    """Reads a whole answer from a connection; raises OSError or ValueError when it is cut off or is none."""
+    """Reads a complete response; raises OSError or ValueError if it is cut off or invalid."""
     data = b""
     while b"\r\n\r\n" not in data:
         data += _part(receive, len(data))
@@ -396,7 +412,7 @@ def _part(receive: Callable[[int], bytes], size: int) -> bytes:
 
 
 def _join_chunks(data: bytes) -> bytes | None:
-    """The body of an answer that came in chunks; None while the last one is missing."""
+    """The body of a chunked response; None until its last chunk is there."""
     found: list[bytes] = []
     at = 0
     while (end := data.find(b"\r\n", at)) >= 0:
@@ -409,7 +425,7 @@ def _join_chunks(data: bytes) -> bytes | None:
 
 
 def _failure(answered: ServerAnswer, url: str) -> CallDenied | ServerUnavailable:
-    """What a server said instead of carrying a call out, from its problem details."""
+    """The exception for an error response, from its problem details."""
     found = hook_calls.parse(answered.body)
     text = found.text("detail", "message", "title")
     if answered.status in AWAY:

@@ -1,4 +1,4 @@
-"""People's log-in through an OpenID Connect provider: Authorization Code with PKCE, and a verified ID token."""
+"""Log-in through an OpenID Connect provider: Authorization Code with PKCE, and a verified ID token."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ from remand.domain.access.tokens import OpenIdAccount
 SECONDS = 10.0
 MAX_ANSWER = 1 << 20
 KEEP_SECONDS = 3600.0
-"""How long the provider's description and keys are kept."""
+"""How long the provider's description and keys are cached."""
 LEEWAY_SECONDS = 60
 ALGORITHMS = ("RS256", "PS256", "ES256", "EdDSA")
-"""How an ID token may be signed: with a key that only the provider has."""
+"""The accepted signature algorithms of an ID token: only with keys that the provider alone has."""
 SCOPE = "openid email"
 _FAILED = "The log-in through {issuer} failed: {why}."
 
 
 class ProviderDescription(msgspec.Struct, frozen=True):
-    """What a provider says of itself, as far as it is used."""
+    """The parts of a provider's discovery document that are used."""
 
     issuer: str
     authorization_endpoint: str
@@ -41,7 +41,10 @@ class ProviderDescription(msgspec.Struct, frozen=True):
 
 
 class OpenIdProvider:
-    """A provider that the configuration on the base names. Every failure is an `EnvironmentFault` that has no secret in it."""
+    """The OpenID provider that the base's configuration names.
+
+    Every failure is an `EnvironmentFault` without secrets.
+    """
 
     def __init__(self, issuer: str, client_id: str, client_secret: str = "") -> None:
         self._issuer = issuer
@@ -107,7 +110,10 @@ class OpenIdProvider:
         return OpenIdAccount(subject=subject, email=str(email) if is_verified else "")
 
     def _claims(self, text: str) -> dict[str, Any]:
-        """What an ID token says, once its signature and times are right. A key that is not known yet is looked for once."""
+        """The claims of an ID token with valid signature and times.
+
+        For an unknown key, reads the keys again once.
+        """
         for is_last in (False, True):
             self._current()
             try:
@@ -123,14 +129,14 @@ class OpenIdProvider:
         raise AssertionError("the last try returns or raises")
 
     def _may_read_again(self) -> bool:
-        """Has the keys read anew, though not more often than every minute: anybody can send a token with an unknown key."""
+        """True at most once a minute, because anybody can send a token with an unknown key."""
         with self._lock:
             is_old = time.monotonic() - self._read_at > LEEWAY_SECONDS
             self._read_at = float("-inf") if is_old else self._read_at
             return is_old
 
     def _current(self) -> ProviderDescription:
-        """The provider's description, read again now and then."""
+        """The provider's description, refreshed now and then."""
         with self._lock:
             if self._description is None or time.monotonic() - self._read_at > KEEP_SECONDS:
                 found = self._get(f"{self._issuer.rstrip('/')}/.well-known/openid-configuration")
@@ -151,7 +157,7 @@ class OpenIdProvider:
             return self._description
 
     def _get(self, url: str) -> Any:
-        """A JSON document of the provider's."""
+        """Fetches a JSON document from the provider."""
         try:
             with (
                 httpx2.Client(timeout=SECONDS, follow_redirects=False) as client,
@@ -173,7 +179,7 @@ class OpenIdProvider:
 
 
 def is_private_address(url: str) -> bool:
-    """True for an address that nobody can listen in on: https, or this machine."""
+    """True for an address whose traffic nobody can read: https, or this machine."""
     parts = urlsplit(url)
     is_here = parts.hostname in ("localhost", "127.0.0.1", "::1")
     return bool(parts.hostname) and (parts.scheme == "https" or (parts.scheme == "http" and is_here))

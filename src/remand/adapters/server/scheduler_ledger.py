@@ -1,4 +1,7 @@
-"""A scheduler's access to a ledger that a server has. Runs of its own members are its own, whichever server wrote them down."""
+"""A scheduler's access to the ledger on a server.
+
+Runs of its own members count as its own, whichever server recorded them.
+"""
 
 from __future__ import annotations
 
@@ -41,16 +44,19 @@ from remand.ledger import codec
 
 PATH = "/api/scheduler"
 OWN, OTHER = "this host", "another host"
-"""What stands for the ledger that began a run or a claim, for a scheduler that has none."""
+"""What stands for the ledger that started a run or a claim, since this scheduler has none."""
 PATIENCE = 120.0
 AWAY_SECONDS = 20.0
-"""How long a question waits for a server that is away; then the round fails, and the next one asks again."""
+"""How long a query waits for an unavailable server; then this round fails and the next one tries again."""
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(HostAnswer).decode
 
 
 class ServerLedgerClient(LedgerClient):
-    """Asks a server. Raises EnvironmentFault while it is away, which the scheduler reports and outlives."""
+    """Queries a server.
+
+    Raises EnvironmentFault while it is unavailable; the scheduler reports that and continues.
+    """
 
     def __init__(
         self,
@@ -69,7 +75,7 @@ class ServerLedgerClient(LedgerClient):
 
     @property
     def rules(self) -> Rules:
-        """The rules of the clone, in which only this host's members have a command to be started by."""
+        """The rules of the clone, with start commands only for this host's members."""
         rules = self._rules()
         own = tuple(
             member if fold_name(member.name) in self.members else replace(member, command=())
@@ -86,7 +92,7 @@ class ServerLedgerClient(LedgerClient):
         return ""
 
     def review_facts(self, task: Task) -> HostAnswer:
-        """What a reviewer of a task is chosen by; asked once for each look at the task."""
+        """The facts for choosing a task's reviewer; one query for each round."""
         if self._facts is None or self._facts[0] is not task:
             self._facts = (task, self._ask_server(HostMethod.REVIEW_FACTS, task_id=task.id))
         return self._facts[1]
@@ -101,14 +107,14 @@ class ServerLedgerClient(LedgerClient):
         return bool(self.review_facts(task).count)
 
     def review_prompt(self, task_id: str, run_id: str) -> str:
-        """What an agent that reviews or directs is told. Raises `CannotRun`."""
+        """The prompt of an agent that reviews or directs. Raises `CannotRun`."""
         found = self._ask_server(HostMethod.PROMPT, task_id=task_id, run_id=run_id)
         if found.refused:
             raise CannotRun("git", found.message)
         return found.text
 
     def apply_message(self, task_id: str, run_id: str, text: str) -> str:
-        """Has what such an agent said last count; returns why nothing comes of it."""
+        """Sends such an agent's message to be applied; returns why it had no effect."""
         found = self._ask_server(HostMethod.OPINION, task_id=task_id, run_id=run_id, text=text[-MAX_MESSAGE:])
         return f"refused ({found.refused}): {found.message}" if found.refused else found.text
 
@@ -125,10 +131,10 @@ class ServerLedgerClient(LedgerClient):
         return Acceptance(events=_events(found), task=self._own(found.tasks[0]))
 
     def settle_due(self) -> None:
-        """Leaves it to the server."""
+        """Does nothing: the server does it."""
 
     def skip_news(self) -> None:
-        """Looks at everything each time."""
+        """Does nothing: every round reads the whole state."""
 
     def changed_tasks(self) -> set[str]:
         return set()
@@ -218,7 +224,7 @@ class ServerLedgerClient(LedgerClient):
         return [self._own(task) for task in found.tasks]
 
     def _own(self, task: Task) -> Task:
-        """A task in which runs and claims of this host's members are this host's own."""
+        """A task in which runs and claims of this host's members are marked as its own."""
         runs = tuple(replace(run, session=self._owner(run.agent)) for run in task.runs)
         claim = task.claim
         if claim is not None and claim.runner:
@@ -230,7 +236,10 @@ class ServerLedgerClient(LedgerClient):
 
 
 class ServerReviewRuns(ReviewerChoice):
-    """Agents of a host that review or direct: the host chooses of its members, and the server says what they are told and what follows."""
+    """Review and director runs on a host: the host chooses its members.
+
+    The server renders prompts and applies answers.
+    """
 
     def __init__(self, ledger: ServerLedgerClient) -> None:
         super().__init__(ledger)
@@ -251,14 +260,17 @@ class CommitStore(Protocol):
     """The submitted commits of a clone."""
 
     def fetch(self, task_id: str, commit: str) -> str:
-        """Takes a commit from the remote unless it is here; returns why it is not here then."""
+        """Fetches a commit from the remote unless it is here; returns why that failed."""
 
     def receive(self, task_id: str, commit: str, pack: bytes, known: Sequence[str]) -> None:
-        """Takes a commit out of a pack. Raises EnvironmentFault."""
+        """Imports a commit from a pack. Raises EnvironmentFault."""
 
 
 def take_commit(server: ServerClient, store: CommitStore, commit: str) -> None:
-    """Has a host's clone have a commit: by the project's remote, or else from the server. Raises EnvironmentFault."""
+    """Brings a commit into a host's clone, through the project's remote or the server.
+
+    Raises EnvironmentFault.
+    """
     if commit and (reason := fetch_commit(lambda: server, store, str, "", commit)):
         raise EnvironmentFault(f"Commit {commit[:12]} is not available: {reason.removesuffix('.')}.")
 
@@ -270,9 +282,10 @@ def fetch_commit(
     task_id: str,
     commit: str,
 ) -> str:
-    """Has a clone have a commit: by the project's remote, or else from a server, if any; returns why it has not then.
+    """Brings a commit into a clone, through the project's remote or, if there is one, a server; returns why
+    that failed.
 
-    `find_base` names a commit that the clone has, and the server need not send; it may be empty.
+    `find_base` names a commit that the clone has, so that the server need not send it; it may be empty.
     """
     reason = store.fetch(task_id, commit)
     if not reason or connect is None:

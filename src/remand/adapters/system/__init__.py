@@ -1,1 +1,1 @@
-"""The machine: its clock, its random source, and what it remembers outside the repository."""
+"""The machine: its clock, random source, locks, commands, and files outside the repository."""

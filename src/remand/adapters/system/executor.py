@@ -1,4 +1,4 @@
-"""Runs the user's own commands within limits on time and output, and slow work in threads."""
+"""Runs the user's commands with limits on time and output, and slow work in threads."""
 
 from __future__ import annotations
 
@@ -24,7 +24,10 @@ _PLAIN = ("LANG", "LC_ALL", "TZ")
 
 
 class UserCommands:
-    """Runs commands in a folder. Where an agent started us, its environment does not choose what is run."""
+    """Runs commands in a folder.
+
+    If an agent started this process, its environment does not decide what is run.
+    """
 
     def __init__(self, folder: str, *, is_users_own: bool) -> None:
         self._folder = folder
@@ -57,7 +60,7 @@ class UserCommands:
 
 
 def _read_output(process: subprocess.Popen[bytes], deadline: float) -> bytes | None:
-    """All that a process prints until it ends; None when it takes too long, or prints too much."""
+    """A process's complete output; None if it takes too long or prints too much."""
     said = b""
     with selectors.DefaultSelector() as selector:
         if process.stdout is None:
@@ -88,24 +91,24 @@ def _plain() -> dict[str, str]:
     kept = {name: os.environ[name] for name in _PLAIN if name in os.environ}
     try:
         user = pwd.getpwuid(os.getuid())
-    except KeyError:  # as in containers that give any user
+    except KeyError:  # As in containers that assign any user.
         return kept | {"PATH": SYSTEM_PATH, "HOME": "/"}
     return kept | {"PATH": SYSTEM_PATH, "HOME": user.pw_dir, "USER": user.pw_name, "LOGNAME": user.pw_name}
 
 
 class ThreadExecutor:
-    """A few threads that live as long as the process: what they start may be bound to their lives."""
+    """A few threads that live as long as the process, because what they start may end with its thread."""
 
     def __init__(self, many: int) -> None:
         self._pool = ThreadPoolExecutor(many, thread_name_prefix="hand")
 
     def execute(self, work: Callable[[], None]) -> None:
-        """Has it done as soon as a thread is free."""
+        """Runs it as soon as a thread is free."""
         self._pool.submit(work).add_done_callback(_print_fault)
 
 
 def _print_fault(done: Future[None]) -> None:
-    """A fault nobody foresaw is told where a person may see it, and ends nothing else."""
+    """Prints an unexpected error for the user to see; the other threads continue."""
     fault = done.exception()
     if fault is not None:
         sys.stderr.write("".join(traceback.format_exception(fault)))

@@ -1,4 +1,6 @@
-"""Files that several processes share: read if they can be, replaced in one step, and locks that end with whoever holds them."""
+"""Files shared between processes: tolerant reads, atomic replacement, and locks that end
+with their holder.
+"""
 
 from __future__ import annotations
 
@@ -14,12 +16,12 @@ _DRAFT_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEX
 
 
 def atomic_write(path: str, content: bytes, *, mode: int = 0o666, draft: str = "") -> None:
-    """Puts content in the place of a file: who reads it, or is killed meanwhile, leaves or finds a whole one.
+    """Replaces a file's content atomically: readers never see half, and being killed leaves no partial file.
 
-    Whatever somebody has put under the draft's name (a pipe, a link, another's file) is removed and never opened. Who
-    writes under a lock gives the draft a fixed name, so that the next writer replaces what a killed one left. The mode is
-    subject to the umask. Nothing is synced: a file that must survive a power cut is no file for this function.
-    Raises OSError, and leaves no draft then.
+    Whatever exists under the draft's name (a pipe, a link, another user's file) is removed and never opened.
+    A writer under a lock passes a fixed draft name, so that the next writer replaces what a killed one left.
+    The mode is subject to the umask. It does not sync: do not use it for files that must survive a power cut.
+    Raises OSError, and then leaves no draft.
     """
     draft = draft or f"{path}.{os.getpid()}.{os.urandom(4).hex()}.draft"
     try:
@@ -30,11 +32,11 @@ def atomic_write(path: str, content: bytes, *, mode: int = 0o666, draft: str = "
         os.replace(draft, path)
     finally:
         with suppress(OSError):
-            os.unlink(draft)  # it is there only if something failed
+            os.unlink(draft)  # It exists only if something failed.
 
 
 def read_start(path: str, limit: int = -1) -> bytes:
-    """The beginning of a file, or all of it; empty when it cannot be read."""
+    """The beginning of a file, or all of it; empty if it cannot be read."""
     try:
         with open(path, "rb") as file:
             return file.read(limit)
@@ -43,7 +45,7 @@ def read_start(path: str, limit: int = -1) -> bytes:
 
 
 class _LockWait:
-    """How somebody attends to what this process does: they wait so many seconds for a lock, and are shown progress."""
+    """How a caller waits for locks: at most so many seconds, and with progress shown."""
 
     seconds = 0
     show: Callable[[str], object] | None = None
@@ -51,7 +53,9 @@ class _LockWait:
 
 @contextmanager
 def limit_lock_wait(seconds: int, show: Callable[[str], object]) -> Iterator[None]:
-    """Bounds each wait for a lock, and shows progress under one, while somebody waits for this process's main thread."""
+    """Bounds each wait for a lock, and shows progress while holding one, while a caller waits for the main
+    thread.
+    """
     _LockWait.seconds, _LockWait.show = seconds, show
     try:
         yield
@@ -60,7 +64,9 @@ def limit_lock_wait(seconds: int, show: Callable[[str], object]) -> Iterator[Non
 
 
 def note_progress(handle: int, text: str) -> None:
-    """Shows that whoever holds a lock is at work: to the user, and by the lock file's time to those who wait for it."""
+    """Shows that the holder of a lock is working: to the user, and to those who wait, by the lock file's
+    time.
+    """
     if handle >= 0:
         os.utime(handle)
     if _LockWait.show is not None:
@@ -68,10 +74,11 @@ def note_progress(handle: int, text: str) -> None:
 
 
 def lock_handle(handle: int, *, is_shared: bool = False, waits: bool = True) -> bool:
-    """Takes the lock on an open file, or changes its kind; False when another holds it and it is not to be waited for.
+    """Locks an open file, or changes the kind of lock; False if another process holds it and `waits` is
+    False.
 
-    The kernel frees it when the last descriptor of that opening is closed, so with the process, however that ends.
-    Raises `EnvironmentFault` when the wait is bounded and over.
+    The kernel releases it when the last descriptor of that opening is closed, so at the latest with the
+    process. Raises `EnvironmentFault` if a bounded wait ends without the lock.
     """
     kind = fcntl.LOCK_SH if is_shared else fcntl.LOCK_EX
     try:
@@ -84,8 +91,8 @@ def lock_handle(handle: int, *, is_shared: bool = False, waits: bool = True) -> 
 
 
 def _wait_for_lock(handle: int, kind: int, seconds: int) -> None:
-    """Waits that long, and longer as long as the holder is seen to be at work; without a bound in other threads."""
-    import signal  # these load much, and a hook seldom waits
+    """Waits that long, and longer while the holder shows progress; without a limit in other threads."""
+    import signal  # These import much, and a hook seldom waits.
     import threading
 
     if not seconds or threading.current_thread() is not threading.main_thread():
@@ -110,17 +117,20 @@ def _wait_for_lock(handle: int, kind: int, seconds: int) -> None:
 
 
 def unlock_handle(handle: int) -> None:
-    """Frees the lock on a file that stays open."""
+    """Releases the lock on a file that stays open."""
     fcntl.flock(handle, fcntl.LOCK_UN)
 
 
 def open_lock(path: str) -> int:
-    """The descriptor of a lock file, which is made where there is none; a link is not followed."""
+    """Opens a lock file, creating it if needed; does not follow links."""
     return os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
 
 
 def acquire_lock(path: str, *, is_shared: bool = False, waits: bool = False) -> int:
-    """Takes the lock on a file and returns its descriptor; -1 when another holds it. Closing it lets go."""
+    """Locks a file and returns its descriptor; -1 if another process holds the lock.
+
+    Closing it releases the lock.
+    """
     handle, is_held = open_lock(path), False
     try:
         is_held = lock_handle(handle, is_shared=is_shared, waits=waits)
@@ -131,7 +141,10 @@ def acquire_lock(path: str, *, is_shared: bool = False, waits: bool = False) -> 
 
 
 def require_lock(path: str, fault: str) -> int:
-    """Takes the lock on a file and returns its descriptor; raises `EnvironmentFault` when another holds it."""
+    """Locks a file and returns its descriptor.
+
+    Raises `EnvironmentFault` if another process holds the lock.
+    """
     handle = acquire_lock(path)
     if handle < 0:
         raise errors.EnvironmentFault(fault)
@@ -150,7 +163,7 @@ def hold_lock(path: str) -> Iterator[None]:
 
 @contextmanager
 def try_lock(path: str) -> Iterator[bool]:
-    """Holds the lock on a file if it is free; False when another process has it."""
+    """Tries to lock a file; yields False if another process holds the lock."""
     os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
     handle = acquire_lock(path)
     try:
@@ -161,7 +174,7 @@ def try_lock(path: str) -> Iterator[bool]:
 
 
 def program_folders(root: str) -> list[str]:
-    """The folders of a repository's own programs, as far as they are there: of its Python environment and packages."""
+    """The existing folders of a repository's own programs: of its Python environment and its packages."""
     packages, environment = os.path.join(root, "node_modules"), os.path.join(root, ".venv")
     has_environment = os.path.isfile(os.path.join(environment, "pyvenv.cfg"))
     has_packages = os.path.isdir(os.path.join(packages, ".bin")) and not os.path.islink(packages)

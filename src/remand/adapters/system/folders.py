@@ -1,4 +1,4 @@
-"""Where things are kept outside a repository."""
+"""The folders for files outside a repository."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from remand.startup import VERSION
 
 
 def runtime_folder() -> str:
-    """The folder for sockets: short, private, gone after a restart."""
+    """The folder for sockets: short, private, removed by a restart."""
     base = os.environ.get("XDG_RUNTIME_DIR", "")
     if os.path.isabs(base) and os.path.isdir(base) and len(base) < 60:
         return os.path.join(base, "remand")
@@ -20,13 +20,13 @@ def runtime_folder() -> str:
 def state_folder() -> str:
     """The folder for what is remembered about ledgers."""
     base = os.environ.get("XDG_STATE_HOME", "")
-    if not os.path.isabs(base):  # a relative one is to be ignored, and would put the key into a working tree
+    if not os.path.isabs(base):  # A relative path is ignored: it would put the key into a working tree.
         base = os.path.join(os.path.expanduser("~"), ".local", "state")
     return os.path.join(base, "remand")
 
 
 def private_folder(path: str) -> str:
-    """Makes a folder for this user alone; empty when someone else's is in the way."""
+    """Creates a folder for this user alone; empty if another user's folder is in the way."""
     try:
         os.makedirs(path, mode=0o700, exist_ok=True)
         status = os.lstat(path)
@@ -37,12 +37,12 @@ def private_folder(path: str) -> str:
 
 
 def socket_folder() -> str:
-    """The folder of the sockets, made for this user alone; empty when someone else's is in the way."""
+    """The sockets' folder, created for this user alone; empty if another user's folder is in the way."""
     return private_folder(runtime_folder())
 
 
 def require_socket_folder() -> str:
-    """The folder of the sockets; raises `EnvironmentFault` where it cannot be this user's own."""
+    """The sockets' folder; raises `EnvironmentFault` if it cannot be private."""
     folder = socket_folder()
     if not folder:
         raise errors.EnvironmentFault(
@@ -52,7 +52,7 @@ def require_socket_folder() -> str:
 
 
 class LedgerFolders:
-    """Where things about one ledger are kept, each in its own place."""
+    """The folders of one ledger."""
 
     def __init__(self, ledger_id: str) -> None:
         join = os.path.join
@@ -85,9 +85,9 @@ class LedgerFolders:
         """Where the coordinator listens: one of the same version, which uses the same keys and notes as whoever calls."""
 
     def worktrees(self, root: str, named: str = "") -> str:
-        """The folder of the tasks' worktrees: in the one the configuration names, seen from the main worktree, or here.
+        """The folder for task worktrees: inside the configured one (relative to the main worktree), or here.
 
-        Several clones may name the same folder, so that each ledger has one of its own in it.
+        Several clones may configure the same folder, so each ledger has its own folder in it.
         """
         if named:
             return os.path.join(root, os.path.expanduser(named), os.path.basename(self.own))

@@ -12,25 +12,25 @@ _SEQ_WIDTH, _TIP_WIDTH = 20, 32
 
 
 class NoMarks:
-    """For a ledger in a database, which has one state for all: no machine compares it with what it has seen before."""
+    """For a ledger in a database: all machines share one state, so none compares it with its own memory."""
 
     def __init__(self, folder: str) -> None:
         self.folder = folder
 
     def raise_to(self, session: str, seq: int, tip: str) -> None:
-        """Remembers nothing."""
+        """Does nothing."""
 
     def all(self) -> dict[str, tuple[int, str]]:
         return {}
 
     def close(self) -> None:
-        """Holds no file."""
+        """Does nothing."""
 
 
 class FileMarks:
     """Two small files per ledger: its own session's mark, written in place, and those of other sessions.
 
-    Both also name the ledger's root, so that a ledger recreated at the same place remembers the old one.
+    Both also name the ledger's root, so that a ledger recreated at the same place still has the old marks.
     """
 
     def __init__(self, folder: str, ledger_id: str, root: str) -> None:
@@ -49,7 +49,7 @@ class FileMarks:
         self._file = os.open(self._mark, os.O_RDWR | os.O_CLOEXEC)
 
     def raise_to(self, session: str, seq: int, tip: str) -> None:
-        """Remembers that a session was seen that far; never takes a mark back."""
+        """Records that a session was read that far; never lowers a mark."""
         with self._thread_lock:
             lock_handle(self._file)
             try:
@@ -100,7 +100,9 @@ def _read(path: str) -> dict[str, tuple[int, str]]:
 
 
 def _inherited_marks(folder: str, root: str) -> dict[str, tuple[int, str]]:
-    """The marks of ledgers that were here before: a deleted ledger must not make its events forgotten."""
+    """The marks of earlier ledgers at this place: deleting a ledger must not erase the memory
+    of its events.
+    """
     marks: dict[str, tuple[int, str]] = {}
     names = [name for name in os.listdir(folder) if name.endswith((".mark", ".seen"))]
     for path in (os.path.join(folder, name) for name in names):

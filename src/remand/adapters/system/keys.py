@@ -1,4 +1,6 @@
-"""The machine's key in a file outside every repository, and Ed25519 signatures by OpenSSL or `cryptography`."""
+"""The machine's key in a file outside every repository, and Ed25519 signatures by OpenSSL
+or `cryptography`.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
 
 
 _ED25519 = 1087
-"""OpenSSL's number for this kind of key."""
+"""OpenSSL's number for Ed25519 keys."""
 _KEY_BYTES, _SIGNATURE_BYTES = 32, 64
 
 
@@ -29,18 +31,18 @@ class Ed25519(Protocol):
     """Signs and verifies."""
 
     def public(self, seed: bytes) -> bytes:
-        """The public key of a private one."""
+        """The public key of a private key."""
 
     def sign(self, seed: bytes, content: bytes) -> bytes:
-        """The signature of a private key."""
+        """Signs content with a private key."""
 
     def is_signed(self, public: bytes, signature: bytes, content: bytes) -> bool:
-        """True when the holder of a public key signed exactly that."""
+        """True if the signature matches the content and the public key."""
 
 
 @cache
 def ed25519() -> Ed25519:
-    """What signs and verifies on this machine, loaded when it is first asked for."""
+    """This machine's implementation of Ed25519, loaded at first use."""
     return _openssl() or Cryptography()
 
 
@@ -56,7 +58,7 @@ def _openssl() -> Ed25519 | None:
 
 
 class OpenSsl:
-    """The library behind `hashlib`, found through that module: no other one is looked for."""
+    """The OpenSSL library that `hashlib` has loaded; no other one is searched for."""
 
     def __init__(self, library: CDLL) -> None:
         from ctypes import byref, c_char_p, c_int, c_size_t, c_void_p, create_string_buffer
@@ -96,7 +98,10 @@ class OpenSsl:
             self._free_context(context)
 
     def _signing_key(self, seed: bytes) -> int:
-        """The private key, made ready once: that takes as long as a signature. Another thread may use it, so it stays."""
+        """The prepared private key.
+
+        Preparing takes as long as signing; it stays loaded, since other threads may use it.
+        """
         known, key = self._ready
         if known != seed:
             key = self._private(_ED25519, None, _require_size(seed, _KEY_BYTES), _KEY_BYTES)
@@ -120,7 +125,7 @@ class OpenSsl:
 
 
 class Cryptography:
-    """The package of that name."""
+    """Uses the `cryptography` package."""
 
     def public(self, seed: bytes) -> bytes:
         from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -168,9 +173,10 @@ _NO_NAME = lazy_pattern(r"[^A-Za-z0-9._-]+")
 
 
 class FileKeys:
-    """The key in a file that only its user can read. It holds the public part, too, so that reading that is cheap.
+    """The key in a file that only its user can read. It also has the public key, so that reading that is
+    cheap.
 
-    What signs and verifies is loaded when it is first needed: it takes longer to load than most commands to run.
+    The implementation is loaded at first use: loading it takes longer than most commands run.
     """
 
     def __init__(self, folder: str) -> None:
@@ -183,7 +189,7 @@ class FileKeys:
         """Signatures that were found right here: the same one is never verified twice."""
 
     def own(self) -> PublicKey | None:
-        """The machine's public key; None when it has no key yet. It is read again when its file is another."""
+        """The machine's public key; None if it has none. Read again if the file was replaced."""
         try:
             status = os.lstat(self._path)
         except FileNotFoundError:
@@ -194,7 +200,7 @@ class FileKeys:
         return self._public
 
     def ensure_key(self) -> PublicKey:
-        """The machine's public key. Of processes that make it at the same time, one does."""
+        """The machine's public key, created if missing. If several processes try at once, one succeeds."""
         found = self.own()
         if found is None:
             self._make()
@@ -204,15 +210,15 @@ class FileKeys:
         return found
 
     def load(self) -> None:
-        """Gets ready to sign."""
+        """Prepares for signing."""
         self._own_seed()
 
     def sign(self, content: bytes) -> bytes:
-        """The machine's signature, with the key as it was when it was last asked for."""
+        """Signs with the machine's key as last read."""
         return ed25519().sign(self._seed or self._own_seed(), content)
 
     def verify(self, claims: Sequence[SignedClaim]) -> list[bool]:
-        """Of each, True when the holder of the key signed exactly that. Many are verified on all processors."""
+        """For each claim, True if its signature is valid. Uses all processors for many."""
         if len(claims) < _MANY:
             return [self._is_right(claim) for claim in claims]
         from concurrent.futures import ThreadPoolExecutor
@@ -274,7 +280,7 @@ class FileKeys:
         )
 
     def _make(self) -> None:
-        """Writes a new key under another name and links it to its own, which only one process can do."""
+        """Writes a new key to a temporary file and links it to its name, which only one process can do."""
         if not private_folder(self._folder):
             raise EnvironmentFault(
                 f"The folder {self._folder} is not this user's own. Make it so (chmod 700), then repeat."

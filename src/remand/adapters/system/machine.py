@@ -1,4 +1,4 @@
-"""This machine: its clock, its random source, and its folders, which events name by symbols instead of paths."""
+"""This machine: its clock, its random source, and its folders, which events replace by symbols."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from remand.domain.text.redaction import MachinePaths
 
 
 class SystemClock:
-    """The machine's wall clock. The text of a second is made once."""
+    """The machine's clock. Formats each second only once."""
 
     def __init__(self) -> None:
         self._second = -1
         self._text = ""
 
     def now(self) -> Instant:
-        """What time it is, as an instant."""
+        """The current time."""
         second, micros = divmod(time.time_ns() // 1000, 1_000_000)
         if second != self._second:
             self._text = f"{datetime.fromtimestamp(second, UTC):%Y-%m-%dT%H:%M:%S}"
@@ -54,13 +54,13 @@ CHECKOUTS = (
     "*/gates/checkouts/pooled/slots/*/tree",
     "*/gates/checkouts/overlay/leases/*/merged",
 )
-"""Where our state folder holds files of the repository."""
+"""The parts of our state folder that hold files of the repository."""
 SYSTEM = ("/usr", "/bin", "/lib")
-"""Where programs are that every machine has in the same place."""
+"""System folders for programs, equal on all machines."""
 
 
 class MachinePathSource:
-    """Looks the folders up, and again when a worktree was added or removed."""
+    """Finds the folders, again whenever a worktree was added or removed."""
 
     def __init__(self, root: str, worktree: str, common_dir: str, environment: Mapping[str, str]) -> None:
         self._own = (root, worktree)
@@ -82,7 +82,7 @@ class MachinePathSource:
 
 
 def _machine_folders(environment: Mapping[str, str]) -> list[tuple[str, str]]:
-    """The folders of the user and of this machine, whatever the repository."""
+    """The folders of the user and of this machine, independent of the repository."""
     home = os.path.expanduser("~")
     folders = [
         (home, "~"),
@@ -101,7 +101,10 @@ def _machine_folders(environment: Mapping[str, str]) -> list[tuple[str, str]]:
 
 
 def _account_home() -> str:
-    """The home that the system knows of the user, where gates look for programs; empty where it is a system folder."""
+    """The user's home by the account database, where gates look for programs.
+
+    Empty if it is a system folder.
+    """
     try:
         home = pwd.getpwuid(os.getuid()).pw_dir
     except KeyError:
@@ -110,7 +113,7 @@ def _account_home() -> str:
 
 
 def _with_real_paths(folders: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
-    """Each folder by its name, and as it is without links."""
+    """Each folder by its name, and with links resolved."""
     return [
         (path, symbol)
         for folder, symbol in folders

@@ -1,4 +1,4 @@
-"""Channels to the user, a file or the `apprise` library, and how often notices are sent through them."""
+"""Channels to the user, by a file or the `apprise` library, and the pace of notices."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from remand.startup import lazy_pattern
 
 
 class FileChannel:
-    """A file outside the repository, named by `file:///path`."""
+    """A file outside the repository, named as `file:///path`."""
 
     def __init__(self, name: str, url: str) -> None:
         self.name = name
@@ -44,16 +44,16 @@ MISSING = "it needs the package apprise; install remand with its extra: pip inst
 
 
 class AppriseChannel:
-    """An address that the `apprise` library sends to."""
+    """An address to which the `apprise` library sends."""
 
     def __init__(self, name: str, url: str) -> None:
         self.name = name
         self._url = url
 
     def send(self, title: str, body: str) -> str:
-        """Empty when the service took it, else why not; never with the address."""
+        """Sends a notice; returns why it failed, never with the address, or an empty string."""
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # the library's own affairs
+            warnings.simplefilter("ignore")  # The library's internal warnings.
             try:
                 library: Any = import_module("apprise")
             except ImportError:
@@ -61,7 +61,7 @@ class AppriseChannel:
             return self._send_with(library, title, body)
 
     def _send_with(self, library: Any, title: str, body: str) -> str:
-        # The library tells of failures in its log, with parts of addresses.
+        # The library logs failures with parts of addresses.
         logging.getLogger("apprise").setLevel(logging.CRITICAL + 1)
         asset = library.AppriseAsset(async_mode=False, secure_logging=True, app_id="Remand")
         sender = library.Apprise(asset=asset)
@@ -72,7 +72,7 @@ class AppriseChannel:
 
 
 def open_channels() -> tuple[list[Channel], tuple[str, ...]]:
-    """The channels that the user has named, and what is wrong with other addresses."""
+    """The channels that the user configured, and what is wrong with other addresses."""
     found = read_addresses()
     channels: list[Channel] = [
         FileChannel(*address) if address.url.lower().startswith("file://") else AppriseChannel(*address)
@@ -83,11 +83,11 @@ def open_channels() -> tuple[list[Channel], tuple[str, ...]]:
 
 FIRST, LONGEST = 1.0, 300.0
 QUIET = 1800.0
-"""After so many seconds without a notice, the next is sent at once again."""
+"""After so many seconds without a notice, the next one is sent at once."""
 
 
 class FilePace:
-    """Remembers in a file when the last notice was sent, and how long the next has to wait."""
+    """Stores in a file when the last notice was sent, and how long the next one has to wait."""
 
     def __init__(self, path: str) -> None:
         self._path = path
@@ -100,7 +100,7 @@ class FilePace:
 
     @contextmanager
     def turn(self) -> Iterator[None]:
-        """One process at a time: two would send the same."""
+        """Lets one process at a time send: two would send the same notice."""
         os.makedirs(os.path.dirname(self._path), mode=0o700, exist_ok=True)
         with hold_lock(f"{self._path}.lock"):
             yield
@@ -126,14 +126,14 @@ VARIABLE = "REMAND_NOTIFY"
 AGENTS_MARK = "REMAND_TASK"
 _AGENT_VARIABLES = (AGENTS_MARK, "REMAND_ACTOR", "REMAND_HANDOFF")
 _LOCAL = ("file", "syslog", "dbus", "macosx", "windows")
-"""Only the user's own file may name these: they write on this machine."""
+"""Only the user's own file may name these kinds, since they act on this machine."""
 _MAX_FILE = 1 << 16
 _LINE = lazy_pattern(
     r"(?:(?P<name>[a-z0-9][a-z0-9-]{0,30})\s*=\s*)?(?P<url>(?P<kind>[a-z][a-z0-9.+-]{0,30})://\S+)",
     re.IGNORECASE,
 )
 _NAMED = re.compile(r"(?:[a-z0-9][a-z0-9-]{0,30}\s*=\s*)?\S+", re.IGNORECASE)
-"""One address of the variable, where spaces separate them as well as lines."""
+"""One address in the variable; spaces separate addresses as well as lines do."""
 
 
 class ChannelAddress(NamedTuple):
@@ -142,19 +142,21 @@ class ChannelAddress(NamedTuple):
 
 
 class ChannelAddresses(NamedTuple):
-    """The channels, and what is wrong with other lines; never an address itself."""
+    """The channels, and what is wrong with other lines, without quoting addresses."""
 
     channels: tuple[ChannelAddress, ...]
     problems: tuple[str, ...] = ()
 
 
 def private_variables(environment: Mapping[str, str]) -> tuple[str, ...]:
-    """What of an environment is not for the process that sends notices: who an agent is, and channels it may have named."""
+    """Environment variables to withhold from the process that sends notices: who an agent is, and channels it
+    may have set.
+    """
     return (*_AGENT_VARIABLES, VARIABLE) if AGENTS_MARK in environment else _AGENT_VARIABLES
 
 
 def read_addresses() -> ChannelAddresses:
-    """Every channel that the user has named. Inside an agent's environment, that of the environment does not count."""
+    """All channels that the user configured. In an agent's environment, the variable is ignored."""
     path = addresses_file()
     lines, problem = _lines(path)
     named = [] if os.environ.get(AGENTS_MARK) else _NAMED.findall(os.environ.get(VARIABLE, ""))
@@ -186,7 +188,7 @@ def addresses_file() -> str:
 
 
 def _lines(path: str) -> tuple[list[str], str]:
-    """The lines of the file without comments, and why it cannot be used."""
+    """The file's lines without comments, and why it cannot be used."""
     try:
         opened = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except FileNotFoundError:

@@ -1,4 +1,7 @@
-"""Files for people made from the ledger: logs, messages and tasks, written whole or appended to, and only our own."""
+"""Readable files made from the ledger (logs, messages, tasks): rewritten or appended to.
+
+Touches no others.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,10 @@ _MAX_SAME = 64 << 20
 
 
 class RecordFiles:
-    """The folders of a repository, one for each kind of file, for one time of writing. Nothing else there is touched."""
+    """A repository's folders of such files, one for each kind, during one write.
+
+    Touches nothing else there.
+    """
 
     def __init__(self, root: str, folders: Mapping[RecordKind, str]) -> None:
         self._root = os.path.realpath(root)
@@ -32,7 +38,7 @@ class RecordFiles:
         self._made_already: set[RecordKind] = set()
 
     def put(self, kind: RecordKind, name: str, text: str, after: str = "") -> str:
-        """Makes a file say exactly this, or adds to one. A log that continues is appended to, so that one can follow it."""
+        """Writes a file with this text. Appends to a log that continues, so that `tail -f` works."""
         path, wanted = self._file(kind, name), text.encode("utf-8", "replace")
         if after:
             return _append(path, wanted, after)
@@ -60,7 +66,10 @@ class RecordFiles:
         return {match[1] for match in found if match}
 
     def stamp(self, *, seals: bool = False) -> str:
-        """Changes when a file comes or goes. Sealed, the folders' times are set back: the clock may tick slowly."""
+        """A value that changes when a file is added or removed.
+
+        `seals` resets the folders' times, since the clock may tick slowly.
+        """
         at = time.time_ns() - _BACK_NS
         for kind in self._folders if seals else ():
             with suppress(OSError):
@@ -74,7 +83,7 @@ class RecordFiles:
         return os.path.join(self._root, self._folders[kind])
 
     def _make_folder(self, kind: RecordKind) -> str:
-        """The folder of a kind, made if need be. A link that leads elsewhere is not followed."""
+        """The folder of a kind, created if needed. Does not follow a link that leads elsewhere."""
         folder = self._path(kind)
         if kind in self._made_already:
             return folder
@@ -90,7 +99,7 @@ class RecordFiles:
 
 
 def _content(path: str) -> bytes | None:
-    """What a file says; None when it is none, or one that no record could be."""
+    """A file's content; None if it is not a file, or too large for a record."""
     try:
         opened = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
@@ -104,9 +113,10 @@ def _content(path: str) -> bytes | None:
 
 
 def _append(path: str, more: bytes, after: str = "") -> str:
-    """Adds lines in one go; the file's mark then, empty when it had another one before than `after`, or a full disk took only a part.
+    """Appends lines in one write; returns the file's new mark, or an empty string if its mark was not `after`
+    or the disk is full.
 
-    Should the process be killed meanwhile, the mark shows it the next time.
+    If the process is killed meanwhile, the mark reveals it next time.
     """
     try:
         opened = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -123,13 +133,16 @@ def _append(path: str, more: bytes, after: str = "") -> str:
 
 
 def _file_mark(status: os.stat_result) -> str:
-    """What another file, or one that somebody else has changed, does not have."""
+    """A value that differs for another file, and after a change by anybody else."""
     is_own = stat.S_ISREG(status.st_mode) and status.st_nlink == 1
     return f"{status.st_size}.{status.st_mtime_ns}.{status.st_ino}.{is_own}"
 
 
 def _replace(path: str, content: bytes) -> None:
-    """Writes a file whole or not at all. Its draft has a fixed name: only one at a time writes, under the lock."""
+    """Replaces a file atomically.
+
+    The draft has a fixed name, since only one process writes, under the lock.
+    """
     if os.path.isdir(path) and not os.path.islink(path):
         raise EnvironmentFault(f"{path} is a folder. Remove it, then repeat.")
     atomic_write(path, content, mode=0o644, draft=f"{path}.draft")

@@ -20,13 +20,13 @@ MAX_SIZE = 1 << 20
 
 
 class StatusFile:
-    """One small file outside every repository. Whatever is wrong with it keeps nobody from working."""
+    """The status file, outside every repository. Problems with it never stop any work."""
 
     def __init__(self, path: str) -> None:
         self.path = path
 
     def write(self, content: bytes) -> bool:
-        """Puts it in the place of what was there, whole or not at all; False when it cannot be written."""
+        """Replaces the file atomically; False if it cannot be written."""
         try:
             os.makedirs(os.path.dirname(self.path), mode=0o700, exist_ok=True)
             atomic_write(self.path, content, mode=0o600)
@@ -35,7 +35,7 @@ class StatusFile:
         return True
 
     def read(self) -> bytes | None:
-        """What stands there: a plain file of our own and of a bearable size, else None."""
+        """The content of a plain file of our own and of limited size, else None."""
         try:
             handle = os.open(self.path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         except OSError:
@@ -46,7 +46,7 @@ class StatusFile:
             return file.read(MAX_SIZE) if is_ours and status.st_size <= MAX_SIZE else None
 
     def mark(self) -> tuple[int, int]:
-        """Changes whenever the file is replaced or removed."""
+        """A value that changes whenever the file is replaced or removed."""
         try:
             status = os.stat(self.path, follow_symlinks=False)
         except OSError:
@@ -54,7 +54,7 @@ class StatusFile:
         return (status.st_ino, status.st_mtime_ns)
 
     def clear(self) -> None:
-        """Takes it away: nothing is running any more."""
+        """Removes the file: no scheduler is running any more."""
         with suppress(OSError):
             os.unlink(self.path)
 
@@ -71,9 +71,9 @@ def is_alive(pid: int) -> bool:
 
 
 def unstartable(status_path: str, members: Iterable[Member], root: str) -> dict[str, str]:
-    """The members that cannot be started now, and why: by the scheduler that runs, and the programs that are not there.
+    """The members that cannot be started now, and why, judging by the running scheduler and missing programs.
 
-    A program is looked for where agents find it that are started for the repository in `root`, wherever the caller is.
+    Searches for a program where agents started for the repository at `root` find it, wherever the caller is.
     """
     status = decode_status(StatusFile(status_path).read() or b"")
     able = [one for one in members if one.command]
@@ -90,11 +90,14 @@ def _is_program(name: str, root: str) -> bool:
 MANY = 1000
 MAX_LINE = 2000
 MAX_TAIL = 1 << 15
-"""How much of a log's end is read for what was said last: hosts print long lines in between."""
+"""How much of a log's end is read to find the last message: hosts print long lines in between."""
 
 
 def lock_scheduler(folder: str) -> int:
-    """Takes the lock of a ledger's scheduler and returns its descriptor; raises `EnvironmentFault` when one runs."""
+    """Takes the lock of a ledger's scheduler and returns its descriptor.
+
+    Raises `EnvironmentFault` if one is running.
+    """
     os.makedirs(folder, mode=0o700, exist_ok=True)
     return require_lock(
         os.path.join(folder, "scheduler.lock"),
@@ -103,7 +106,7 @@ def lock_scheduler(folder: str) -> int:
 
 
 class RunLogs:
-    """The files, which whoever started the agents writes."""
+    """The run logs, written by whoever started the agents."""
 
     def __init__(self, folder: str, find_words: Callable[[str], str] | None = None) -> None:
         os.makedirs(folder, mode=0o700, exist_ok=True)
@@ -118,7 +121,7 @@ class RunLogs:
         return os.path.join(self._folder, f"{run_id}.log")
 
     def last_line(self, run_id: str) -> str:
-        """What a run said last, as far as it can be told at a glance. It is read when there is more than before."""
+        """The last message of a run, in short. Reads the file only if it has grown."""
         try:
             status = os.stat(self.path(run_id))
             mark = (status.st_size, status.st_mtime_ns)
@@ -137,7 +140,7 @@ class RunLogs:
             return ""
 
     def thin_out(self) -> None:
-        """Removes the logs of the oldest runs, their names being in order."""
+        """Removes the logs of the oldest runs; their names sort by age."""
         self._read.clear()
         for name in sorted(os.listdir(self._folder))[:-MANY]:
             with suppress(OSError):
@@ -145,7 +148,7 @@ class RunLogs:
 
 
 def _end_of_file(path: str) -> str:
-    """The last lines of a file, none of them cut at its beginning."""
+    """The last complete lines of a file."""
     with open(path, "rb") as file:
         begin = max(0, os.fstat(file.fileno()).st_size - MAX_TAIL)
         file.seek(begin)

@@ -1,4 +1,6 @@
-"""Fetches addresses that evidence names: listed hosts alone, one request, limited time and text, no credentials."""
+"""Fetches web addresses in evidence: only from listed hosts, one request, limited time and size, no
+credentials.
+"""
 
 from __future__ import annotations
 
@@ -37,17 +39,17 @@ class Target(NamedTuple):
 
 
 class PageAnswer(NamedTuple):
-    """What an address answers, and where it sends on to."""
+    """A response, and where it redirects to."""
 
     outcome: CommandOutcome
     leads_to: str = ""
 
 
 class HostPages:
-    """Looks at addresses on listed hosts: `status.example.org`, or with a port `localhost:8080`.
+    """Fetches addresses on listed hosts: `status.example.org`, or with a port `localhost:8080`.
 
-    A redirect is followed on the same host and port alone. A name that leads to this machine, or to an address
-    of the network's own, is not followed either, unless that very address is listed.
+    Follows redirects on the same host and port only. Follows no name that resolves to this machine or a
+    private network address, unless that very address is listed.
     """
 
     def __init__(self, hosts: Sequence[str], seconds: float = SECONDS) -> None:
@@ -55,7 +57,10 @@ class HostPages:
         self._seconds = seconds
 
     def get(self, url: str) -> CommandOutcome | None:
-        """What an address answers; status 0 and why when nothing answers; None when it may not be asked."""
+        """The response of an address; status 0 and the reason if there is none.
+
+        None if the address is not permitted.
+        """
         deadline = time.monotonic() + self._seconds
         target, answer = target_of(url), None
         for _ in range(MAX_HOPS):
@@ -71,7 +76,10 @@ class HostPages:
         return f"{target.host}:{target.port}" in self._hosts or (is_usual and target.host in self._hosts)
 
     def _request(self, target: Target | None, deadline: float) -> PageAnswer | None:
-        """One request, and where its answer leads; None when it may not be made."""
+        """Makes one request.
+
+        Returns the response and its redirect, or None if the address is not permitted.
+        """
         if target is None or not self._is_listed(target):
             return None
         kind = HTTPSConnection if target.scheme == "https" else HTTPConnection
@@ -88,7 +96,7 @@ class HostPages:
 
 
 def _read_answer(connection: HTTPConnection, target: Target, deadline: float) -> PageAnswer:
-    """Asks, and reads the answer. One that takes too long is cut off, however slowly it trickles."""
+    """Sends the request and reads the response; stops at the deadline, however slowly it arrives."""
     timer = Timer(max(0.0, deadline - time.monotonic()), _cut_off, (connection.sock,))
     timer.daemon = True
     timer.start()
@@ -115,7 +123,7 @@ def _cut_off(sock: socket) -> None:
 
 
 def target_of(url: str) -> Target | None:
-    """Where an address leads; None for what is no plain http address, or has a user's name in it."""
+    """The target of an address; None unless it is a plain http address without a user name."""
     try:
         parts = urlsplit(url)
         host, port = parts.hostname or "", parts.port
@@ -135,7 +143,7 @@ def _is_plain(url: str) -> bool:
 
 
 def _is_expected_peer(connection: HTTPConnection, host: str) -> bool:
-    """Looks at who really answers: a listed name must not lead back to this machine."""
+    """Checks the connected peer: a listed name must not resolve to this machine."""
     peer = ipaddress.ip_address(connection.sock.getpeername()[0].partition("%")[0])
     if host == "localhost":
         return peer.is_loopback
