@@ -290,9 +290,7 @@ def _write_once(folder: str, name: str, content: bytes) -> None:
 
 MAX_TREE = 64 << 20
 _ATTEMPTS = 2
-"""How often a request is tried: a git process that was killed, or whose repository was recreated, is replaced
-once.
-"""
+"""How often a request is tried: a git process that was killed, or whose repository was recreated, is replaced once."""
 _AT_ONCE = 128
 """How many requests are sent before the first answer is read; together they fit into a pipe's buffer."""
 _CHUNK = 1 << 20
@@ -322,10 +320,7 @@ class Objects:
         self._trees: dict[str, Tree] = {}
 
     def read(self, object_id: str, kind: str, limit: int) -> bytes | None:
-        """The content of an object; None if it is missing or of another kind.
-
-        Raises TooLarge above the limit.
-        """
+        """The content of an object; None if it is missing or of another kind. Raises TooLarge above the limit."""
         return self._all([object_id], kind, limit)[0]
 
     def tree_of(self, commit: str) -> str:

@@ -83,10 +83,7 @@ class CheckoutSlot:
         return ""
 
     def _find_missing(self, contents: files.CheckoutContents) -> list[bytes]:
-        """Removes from the folder everything that we did not write.
-
-        Returns which of our files are missing.
-        """
+        """Removes from the folder everything that we did not write. Returns which of our files are missing."""
         now = self._now()
         inspection = files.Inspection(self.path, contents, self._trash)
         inspection.run()
@@ -99,10 +96,7 @@ class CheckoutSlot:
         return inspection.missing
 
     def _change(self, contents: files.CheckoutContents, tree: str, missing: list[bytes]) -> None:
-        """Changes the folder from its current tree to another.
-
-        Until that is done, it counts as holding no tree.
-        """
+        """Changes the folder from its current tree to another. Until that is done, it counts as holding no tree."""
         changed = list(differences(self._mirror.objects, contents.tree, tree))
         if not changed and not missing:
             return
@@ -216,10 +210,7 @@ _LAYERS = ("upper", "work", "merged")
 
 
 class OverlayCheckouts:
-    """Lends overlays on shared checkouts.
-
-    The checkouts are never lent, so each process verifies them once.
-    """
+    """Lends overlays on shared checkouts. The checkouts are never lent, so each process verifies them once."""
 
     def __init__(self, mirror: GitMirror, folder: str, options: str = "", limit: int = OVERLAY_LIMIT) -> None:
         base = os.path.join(os.path.abspath(folder), "overlay")

@@ -1,6 +1,4 @@
-"""The one way to run git: executes nothing that a repository or a user configures, and bounds every call's
-time.
-"""
+"""The one way to run git: executes nothing that a repository or a user configures, and bounds every call's time."""
 
 from __future__ import annotations
 
@@ -56,9 +54,7 @@ def run_git(
     environment: Mapping[str, str] | None = None,
     seconds: float = SECONDS,
 ) -> subprocess.CompletedProcess[bytes]:
-    """Runs git in a folder without hooks, prompts, lazy fetches, or any configuration but the
-    repository's.
-    """
+    """Runs git in a folder without hooks, prompts, lazy fetches, or any configuration but the repository's."""
     process = start_git(folder, *arguments, environment=environment)
     return finish_process(process, f"git {arguments[0]} in {folder}", stdin, seconds)
 
@@ -97,10 +93,7 @@ def start_process(
     stderr: int | IO[bytes] = PIPE,
     has_own_session: bool = False,
 ) -> subprocess.Popen[bytes]:
-    """Starts git with exactly this environment.
-
-    With a session of its own, its child processes end with it.
-    """
+    """Starts git with exactly this environment. With a session of its own, its child processes end with it."""
     import subprocess
 
     try:
@@ -183,10 +176,7 @@ def parse_batch(output: bytes) -> Iterator[tuple[str, str, bytes]]:
 
 
 def parse_batch_check(output: bytes) -> Iterator[tuple[str, str, int]]:
-    """The objects in the output of `cat-file --batch-check`: id, kind and size.
-
-    Missing objects are left out.
-    """
+    """The objects in the output of `cat-file --batch-check`: id, kind and size. Missing objects are left out."""
     for row in output.decode("ascii", "replace").splitlines():
         words = row.split(" ")
         if len(words) == 3 and words[2].isdigit():
@@ -220,9 +210,7 @@ CONFIG = """[core]
 [status]
 \trenames = false
 """
-"""The complete configuration of such a folder: it does not know the repository's filters,
-hooks and drivers.
-"""
+"""The complete configuration of such a folder: it does not know the repository's filters, hooks and drivers."""
 SHA256_CONFIG = CONFIG.replace("version = 0", "version = 1") + "[extensions]\n\tobjectformat = sha256\n"
 
 

@@ -83,9 +83,7 @@ def _require_whole(source: str, objects: str) -> None:
 
 
 def _require_plain(objects: str) -> None:
-    """Refuses anything but plain files among the objects: a pipe would block git, a link
-    would redirect it.
-    """
+    """Refuses anything but plain files among the objects: a pipe would block git, a link would redirect it."""
     try:
         for folder in _list_folders(objects):
             _list_folders(folder)
@@ -115,10 +113,7 @@ def _present(own: BareRepository, objects: str, commits: Sequence[str]) -> set[s
 
 
 def _transfer_plans(own: BareRepository, source: str, known: list[str]) -> Iterator[tuple[list[str], str]]:
-    """What to leave out and where history is cut, likeliest first.
-
-    A cut is accepted only if all else fails.
-    """
+    """What to leave out and where history is cut, likeliest first. A cut is accepted only if all else fails."""
     yield known, ""
     if known:
         yield [], ""
@@ -280,10 +275,7 @@ class StagedCommit:
 def stage_commit(
     private_dir: str, common_dir: str, commit: str, known: Sequence[str], scratch: str
 ) -> Iterator[StagedCommit]:
-    """Imports a commit from an agent's git folder into a scratch repository.
-
-    `known` are the repository's commits.
-    """
+    """Imports a commit from an agent's git folder into a scratch repository. `known` are the repository's commits."""
     with tempfile.TemporaryDirectory(prefix="taking-", dir=scratch) as place:
         offered = os.path.join(place, "offered")
         _link_objects(private_dir, offered)
@@ -328,10 +320,7 @@ def _link_objects(private_dir: str, target: str) -> None:
 
 
 def _link_file(private_dir: str, folder: str, name: str, path: str) -> int:
-    """Links one file and returns its size.
-
-    It is checked afterwards, since the link's target cannot change.
-    """
+    """Links one file and returns its size. It is checked afterwards, since the link's target cannot change."""
     try:
         handle = open_folder_below(private_dir, f"objects/{folder}")
         try:
@@ -360,10 +349,7 @@ def _object_files(private_dir: str) -> Iterator[tuple[str, str]]:
 def _count_new_objects(
     repository: BareRepository, commit: str, known: Sequence[str], environment: Mapping[str, str]
 ) -> int:
-    """The number of new objects.
-
-    Raises EnvironmentFault if they are too many or too large to be real work.
-    """
+    """The number of new objects. Raises EnvironmentFault if they are too many or too large to be real work."""
     new = ("rev-list", "--objects", "--no-object-names", commit, "--not", *known)
     listing = repository.start(
         *new, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, environment=environment

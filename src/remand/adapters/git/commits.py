@@ -176,9 +176,7 @@ def _blob_ids(facts: str) -> tuple[str, str]:
 
 
 def _select_readable(files: list[_ChangedFile]) -> tuple[list[str], list[OmittedPart]]:
-    """Selects the files to read, in order, and lists those left out because they are too
-    large or too many.
-    """
+    """Selects the files to read, in order, and lists those left out because they are too large or too many."""
     read, left, unread = set[str](), list[OmittedPart](), MAX_READ
     for file in sorted(files, key=lambda file: file.size):
         if file.size >= _ABSENT:

@@ -1,6 +1,4 @@
-"""The folder `.got` in git: the files Remand puts there, what commits change in it, and the base's history of
-event files.
-"""
+"""The folder `.got` in git: the files Remand puts there, what commits change in it, and the base's history of event files."""
 
 from __future__ import annotations
 

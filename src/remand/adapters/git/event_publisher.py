@@ -78,10 +78,7 @@ class GitPublisher:
         return b""
 
     def commit(self, branch: str, files: dict[str, bytes], message: str, removed: Sequence[str] = ()) -> str:
-        """Commits the files to the branch, leaving out removed ones; updates the checked-out files.
-
-        Returns the commit.
-        """
+        """Commits the files to the branch, leaving out removed ones; updates the checked-out files. Returns the commit."""
         parent = self._tip(branch)
         blobs = {
             f"{_FOLDER}/{name}": self._run("hash-object", "-w", "--stdin", stdin=content)
@@ -120,9 +117,7 @@ class GitPublisher:
             self._add_to(worktree, blobs)
 
     def _add_to(self, worktree: str, blobs: dict[str, str]) -> None:
-        """Adds blobs to a worktree's index, by our own configuration, because git may read files there
-        meanwhile.
-        """
+        """Adds blobs to a worktree's index, by our own configuration, because git may read files there meanwhile."""
         place = locate(worktree)
         if place is None:
             return
@@ -183,9 +178,7 @@ class GitPublisher:
 
 
 class GitArchive:
-    """Archived event files on a branch of their own. git has their contents already, so only their names are
-    added.
-    """
+    """Archived event files on a branch of their own. git has their contents already, so only their names are added."""
 
     def __init__(self, publisher: GitPublisher, folder: str) -> None:
         self._publisher = publisher

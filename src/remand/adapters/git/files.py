@@ -134,10 +134,7 @@ class Trash:
         self.empty(waits=True)
 
     def empty(self, *, waits: bool = False) -> None:
-        """Removes everything in it, except what cannot be removed.
-
-        Does nothing while another process does so.
-        """
+        """Removes everything in it, except what cannot be removed. Does nothing while another process does so."""
         with suppress(OSError):
             handle = acquire_lock(self._lock, waits=waits)
             if handle < 0:

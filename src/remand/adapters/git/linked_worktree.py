@@ -283,10 +283,7 @@ def reset_index(linked: LinkedWorktree, commit: str) -> None:
 
 
 def move_to_commit(linked: LinkedWorktree, before: str, after: str) -> bool:
-    """Moves a worktree with its uncommitted work from one commit to another.
-
-    False if that work is in the way.
-    """
+    """Moves a worktree with its uncommitted work from one commit to another. False if that work is in the way."""
     with _next_index(linked) as index, isolated_git(linked.folder, index, linked.objects, after) as own:
         own.run("update-index", "-q", "--ignore-submodules", "--refresh")
         answer = own.run("read-tree", "-m", "-u", before, after)
@@ -372,10 +369,7 @@ def _special_files(folder: str, limit: int = 0, *, opens: bool = False) -> Itera
 
 
 def _read_commit_into_index(own: IsolatedGit, index: str, commit: str) -> None:
-    """Reads a commit into an index.
-
-    Recreates an index that git cannot use because its other half is missing.
-    """
+    """Reads a commit into an index. Recreates an index that git cannot use because its other half is missing."""
     if os.path.exists(index) and own.run("read-tree", "--reset", commit).returncode:
         os.unlink(index)
     if not os.path.exists(index):
@@ -494,10 +488,7 @@ def _select_files(folder: str, found: list[ChangedPath]) -> UnsavedFiles:
 
 
 def _files(root: bytes, path: bytes) -> Iterator[tuple[bytes, int]]:
-    """Each file or link with its size.
-
-    Lists the files of a nested repository, which git would take for one entry.
-    """
+    """Each file or link with its size. Lists the files of a nested repository, which git would take for one entry."""
     pending = [path]
     while pending:
         inner = pending.pop()

@@ -7,16 +7,11 @@ import os
 from remand.app import errors
 
 ROOT_NOTE = "remand-root"
-"""The file in which a git folder outside its main worktree names that worktree, since git
-does not record it.
-"""
+"""The file in which a git folder outside its main worktree names that worktree, since git does not record it."""
 OWN = ".own"
 """The folder beside task worktrees for files that agents cannot see."""
 REPOSITORY_NOTE = os.path.join(OWN, "locks", "repository")
-"""A link in there to the repository.
-
-An agent may rewrite everything in its own worktree, so that cannot tell.
-"""
+"""A link in there to the repository. An agent may rewrite everything in its own worktree, so that cannot tell."""
 ENTRY = "remand-"
 """The prefix of the repository's names for these worktrees; a task's id follows."""
 
@@ -65,10 +60,7 @@ class LedgerLocation:
 
 
 def ledger_id(place: LedgerLocation) -> str:
-    """The id of a place's ledger; empty if it has none.
-
-    It becomes part of folder names, so its form is checked.
-    """
+    """The id of a place's ledger; empty if it has none. It becomes part of folder names, so its form is checked."""
     if place.server_ledger:
         return place.server_ledger
     try:

@@ -37,10 +37,7 @@ _ID = re.compile(r"([0-9a-f]{40}|[0-9a-f]{64})\n")
 
 
 class MirroredCommits:
-    """Marks fetched commits by two refs each, for the commit and its code tree.
-
-    Their time is that of the last use.
-    """
+    """Marks fetched commits by two refs each, for the commit and its code tree. Their time is that of the last use."""
 
     def __init__(self, repository: BareRepository) -> None:
         self._folder = os.path.join(repository.path, "refs", "brought")
@@ -125,10 +122,7 @@ class TreeComposer:
     def _change_folder(
         self, result: dict[bytes, TreeEntry], name: bytes, entries: Entries, id_length: int
     ) -> None:
-        """Changes the entries of a folder.
-
-        Removes it if it becomes empty; replaces a file by a folder where needed.
-        """
+        """Changes the entries of a folder. Removes it if it becomes empty; replaces a file by a folder where needed."""
         current = result.get(name)
         is_folder = current is not None and current.is_tree
         inside = self._objects.tree(current.id) if current is not None and is_folder else _NOTHING
@@ -209,10 +203,7 @@ class GitMirror:
 
     @_repair_and_retry
     def file(self, tree: str, path: str) -> bytes | None:
-        """The content of a file in a tree.
-
-        UNREAD if it is too large, None if it is missing or not a plain file.
-        """
+        """The content of a file in a tree. UNREAD if it is too large, None if it is missing or not a plain file."""
         entry = entry_at(self.objects, require_id(tree), _bytes(path))
         if entry is None or not entry.is_file:
             return None

@@ -84,9 +84,7 @@ def read_ref_below(git_dir: str, name: str) -> str:
 
 
 def find_stashed_commits(git_dir: str, branch: str) -> list[str]:
-    """The commits of other branches and of the stash in an agent's git folder, without duplicates, up to a
-    limit.
-    """
+    """The commits of other branches and of the stash in an agent's git folder, without duplicates, up to a limit."""
     found = []
     for row in (read_below(git_dir, "packed-refs", _MAX_AGENT_PACKED) or b"").split(b"\n"):
         commit, _, name = row.decode("utf-8", "surrogateescape").partition(" ")

@@ -288,9 +288,7 @@ class GitRemote:
         return {"GIT_CONFIG_COUNT": str(len(pairs)), **named, **values}
 
     def _fault(self, done: subprocess.CompletedProcess[bytes]) -> ForgeFault:
-        """The fault by kind: a refusal stands in the remote's answer, anything else was a failure
-        on the way.
-        """
+        """The fault by kind: a refusal stands in the remote's answer, anything else was a failure on the way."""
         rows = done.stdout.decode("utf-8", "replace").splitlines()
         refused = next((row.rpartition("\t")[2] for row in rows if row.startswith("!\t")), "")
         words = command.git_error(f"{refused} ".encode() + done.stderr)
@@ -475,10 +473,7 @@ class BaseFetcher:
                 self._fetch()
 
     def fetch_until(self, commit: str) -> str:
-        """Fetches the base unless it contains a commit; returns why it does not.
-
-        Without a commit, refreshes it.
-        """
+        """Fetches the base unless it contains a commit; returns why it does not. Without a commit, refreshes it."""
         if not is_commit(commit) or not self._has_remote() or self._holds(commit):
             self.refresh()
             return ""

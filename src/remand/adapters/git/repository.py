@@ -1,6 +1,4 @@
-"""Queries to git in the user's repository and worktree that execute nothing which the
-repository configures.
-"""
+"""Queries to git in the user's repository and worktree that execute nothing which the repository configures."""
 
 from __future__ import annotations
 
@@ -159,9 +157,7 @@ class GitRepository:
         return self._branch[1]
 
     def difference(self, base: str, commit: str) -> CommitDifference | None:
-        """What a commit changes since it left the base, read from the trees alone: no attribute or filter
-        applies.
-        """
+        """What a commit changes since it left the base, read from the trees alone: no attribute or filter applies."""
         fork = run_git(self.place.worktree, "merge-base", base, commit)
         if fork.returncode and self.fetch_missing(commit):
             fork = run_git(self.place.worktree, "merge-base", base, commit)
@@ -238,10 +234,7 @@ class GitRepository:
         return frozenset(found.decode().split()) & asked
 
     def commits_with_parents(self, names: str, *, since: str = "", limit: int = 0) -> list[tuple[str, str]]:
-        """The commits of a range, oldest first, each with its first parent.
-
-        Leaves out merges and root commits.
-        """
+        """The commits of a range, oldest first, each with its first parent. Leaves out merges and root commits."""
         parts = names.split()
         is_wrong = not parts or "\x00" in names or any(part.startswith("-") for part in parts)
         if is_wrong or run_git(self.place.worktree, "rev-parse", *parts, "--").returncode:
@@ -320,9 +313,7 @@ def control_entries(tree: bytes, id_length: int) -> str:
 
 
 def code_tree(tree: bytes, id_length: int) -> str:
-    """The id that the tree would have without `.got`, so that publishing events does not make
-    results stale.
-    """
+    """The id that the tree would have without `.got`, so that publishing events does not make results stale."""
     kept, rest = b"", tree
     while rest:
         entry, _, tail = rest.partition(b"\x00")
@@ -375,10 +366,7 @@ def uncommitted_files(place: LedgerLocation, ours: Callable[[], SetupFiles] = Se
 
 
 def start_worktree_status(place: LedgerLocation) -> WorktreeStatus | None:
-    """Starts git's check for uncommitted work while other modules load, which takes longer.
-
-    None if it cannot start.
-    """
+    """Starts git's check for uncommitted work while other modules load, which takes longer. None if it cannot start."""
     try:
         return WorktreeStatus(place)
     except (OSError, EnvironmentFault):

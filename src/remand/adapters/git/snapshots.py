@@ -80,10 +80,7 @@ class SnapshotStore:
         self._index = os.path.join(folder, f"index-{name}")
 
     def take(self, before: TreeSnapshot | None = None) -> TreeSnapshot:
-        """Takes a snapshot of the working tree, or returns `before` if nothing changed.
-
-        Raises EnvironmentFault.
-        """
+        """Takes a snapshot of the working tree, or returns `before` if nothing changed. Raises EnvironmentFault."""
         os.makedirs(self._folder, mode=0o700, exist_ok=True)
         with hold_lock(f"{self._index}.held"):
             self._prepare()
@@ -152,10 +149,7 @@ class SnapshotStore:
                 atomic_write(path, content, mode=0o600)
 
     def _config(self) -> bytes:
-        """Our configuration with the user's settings for comparing and ignoring files.
-
-        Reading them executes nothing.
-        """
+        """Our configuration with the user's settings for comparing and ignoring files. Reading them executes nothing."""
         place = self._place
         inherited = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
         command = ["git", "config", "-z", "--get-regexp", _HARMLESS]
@@ -218,10 +212,7 @@ class SnapshotStore:
         return TreeSnapshot(commit.decode().strip(), tree, left_out)
 
     def _list_changes(self) -> _IndexChanges:
-        """The files that differ from the index.
-
-        Leaves out files that are too large, and all beyond the total.
-        """
+        """The files that differ from the index. Leaves out files that are too large, and all beyond the total."""
         answer = self._git("ls-files", "-z", "-m", "-d", "-o", "--exclude-standard")
         found = {*answer.split(b"\0"), *self._added_by_force()} - {b""}
         names = sorted(map(os.fsdecode, found))
@@ -256,10 +247,7 @@ class SnapshotStore:
         return set(answer.stdout.split(b"\0")) - set(self._git(*ignored).split(b"\0"))
 
     def _file_size(self, name: str, listed: _IndexChanges) -> int | None:
-        """The size of a file that can be added.
-
-        None for anything else, which is recorded where it belongs.
-        """
+        """The size of a file that can be added. None for anything else, which is recorded where it belongs."""
         path = os.path.join(self._place.worktree, name)
         try:
             status = os.lstat(path)

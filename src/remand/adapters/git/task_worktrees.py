@@ -101,10 +101,7 @@ class GitTaskWorktree:
             return WorktreeState(head, self._uncommitted_files(head, stage.objects, ours, is_private=True))
 
     def import_commits(self, branch: str, *, is_confined: bool) -> str:
-        """Imports the commits of a confined agent into the branch and updates the worktree.
-
-        Returns the branch's tip.
-        """
+        """Imports the commits of a confined agent into the branch and updates the worktree. Returns the branch's tip."""
         if is_confined and not self.private.is_made():
             raise EnvironmentFault(
                 f"The git folder of task {self._task_id}'s agent is gone, and the commits in it. "
@@ -158,10 +155,7 @@ class GitTaskWorktree:
         return state._replace(is_on_branch=state.is_on_branch and note.branch in ("", branch))
 
     def _read_state(self, branch: str) -> LinkedWorktreeState:
-        """The state of the worktree.
-
-        Of a confined agent's commits, counts only those that could be imported.
-        """
+        """The state of the worktree. Of a confined agent's commits, counts only those that could be imported."""
         note = self._note()
         if not self.private.is_made():
             state = read_worktree_state(self.linked.common_dir, self.linked.name, branch)
@@ -187,9 +181,7 @@ class GitTaskWorktree:
         return commit == self._branches.tip(self._note().branch) or self._branches.has_commit(commit)
 
     def _take(self, commit: str) -> bool:
-        """Imports a confined agent's commit into the repository, if it is sound, so that it can
-        be preserved.
-        """
+        """Imports a confined agent's commit into the repository, if it is sound, so that it can be preserved."""
         if self._branches.has_commit(commit):
             return True
         try:
@@ -235,9 +227,7 @@ class GitTaskWorktree:
             self._make(branch, tip)
 
     def _has_diverged(self, tip: str, state: LinkedWorktreeState) -> bool:
-        """True if the files are based on a commit that is not on the branch, or an operation is
-        unfinished.
-        """
+        """True if the files are based on a commit that is not on the branch, or an operation is unfinished."""
         if state.is_busy or state.at in ("", tip):
             return state.is_busy
         return not state.is_on_branch or (self.private.is_made() and state.at != self._note().tip)
@@ -373,10 +363,7 @@ _LOCKS = 64
 
 
 class GitWorktrees:
-    """The task worktrees of a ledger, all in one folder.
-
-    Several threads and processes may use them at once.
-    """
+    """The task worktrees of a ledger, all in one folder. Several threads and processes may use them at once."""
 
     def __init__(
         self,
@@ -509,10 +496,7 @@ class GitWorktrees:
         self._note_repository()
 
     def _note_repository(self) -> None:
-        """Records, out of the agents' reach, which repository these worktrees belong to.
-
-        A link is created atomically.
-        """
+        """Records, out of the agents' reach, which repository these worktrees belong to. A link is created atomically."""
         note = os.path.join(self.folder, REPOSITORY_NOTE)
         while (noted := _noted_target(note)) != self._common_dir:
             # Removes only a wrong link: other processes may be writing the same note.

@@ -79,9 +79,7 @@ class Transcripts:
         return None
 
     def _files(self, run: ToolUse) -> list[str]:
-        """The files that may record the run's session: the one its hook named, and where hosts keep
-        transcripts.
-        """
+        """The files that may record the run's session: the one its hook named, and where hosts keep transcripts."""
         found = [run.transcript] if run.transcript.endswith(".jsonl") else []
         if writer.is_plain(run.session):
             found += iglob(os.path.join(escape(self._claude), "projects", "*", f"{run.session}.jsonl"))
@@ -187,9 +185,7 @@ def _finished_run(piece: Mapping[str, Any], begun: Mapping[str, TranscriptRun]) 
 
 
 def _claude_end(told: TranscriptRun, piece: Mapping[str, Any]) -> TranscriptRun:
-    """The end of a run in Claude Code: the text has the exit code of a failed command, and none of a
-    successful one.
-    """
+    """The end of a run in Claude Code: the text has the exit code of a failed command, and none of a successful one."""
     output, answer = _text(piece.get("content")), _table(piece, "toolUseResult")
     has_failed = piece.get("is_error") is True
     is_open = any(answer.get(key) for key in ("interrupted", "backgroundTaskId", "returnCodeInterpretation"))

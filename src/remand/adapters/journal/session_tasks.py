@@ -55,10 +55,7 @@ def note_open_claim(folder: str, session: str, agent: str, tasks: list[str]) -> 
 
 
 def open_claim(folder: str, session: str) -> tuple[str, list[str], float] | None:
-    """The agent, the candidate tasks and the age in seconds of an unconfirmed claim.
-
-    None if there is none.
-    """
+    """The agent, the candidate tasks and the age in seconds of an unconfirmed claim. None if there is none."""
     path = _open_claim_file(folder, session)
     lines = _read_lines(path) if session else []
     if not lines:

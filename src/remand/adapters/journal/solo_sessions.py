@@ -209,19 +209,13 @@ class SoloSessions:
         atomic_write(self._path(name, "result"), compose(fields).encode(), mode=0o600)
 
     def result(self, name: str) -> dict[str, str]:
-        """The session's last result: `tree`, `status`, `is_own`, `agent`, `user` and `verdict`.
-
-        Empty if there is none.
-        """
+        """The session's last result: `tree`, `status`, `is_own`, `agent`, `user` and `verdict`. Empty if there is none."""
         found = parse(read_start(self._path(name, "result"), MAX_RECORD))
         names = ("tree", "status", "is_own", "agent", "user", "verdict")
         return {} if found.is_broken else {key: found.text(key) for key in names}
 
     def write_foreign(self, name: str, paths: Iterable[str]) -> None:
-        """Saves which files others have changed.
-
-        In a file, since there may be more than fit on a command line.
-        """
+        """Saves which files others have changed. In a file, since there may be more than fit on a command line."""
         os.makedirs(self._folder, mode=0o700, exist_ok=True)
         atomic_write(self._path(name, "foreign"), b"\0".join(map(os.fsencode, paths)), mode=0o600)
 

@@ -54,10 +54,7 @@ def append(
     duration_ms: int | None = None,
     transcript: str = "",
 ) -> bool:
-    """Adds one run to a task's journal.
-
-    False if that is impossible: an invalid id, no space, no permission.
-    """
+    """Adds one run to a task's journal. False if that is impossible: an invalid id, no space, no permission."""
     path = journal_path(folder, task_id)
     if not path:
         return False
@@ -98,10 +95,7 @@ def is_plain(name: str) -> bool:
 
 
 def shorten_command(command: str) -> str:
-    """A command line without secrets and control characters.
-
-    A long one is cut and ends with the hash of the whole.
-    """
+    """A command line without secrets and control characters. A long one is cut and ends with the hash of the whole."""
     clean = _without_secrets(_plain(command[: MAX_COMMAND + MARGIN]))
     if len(command) <= MAX_COMMAND:
         return clean[:MAX_COMMAND]
@@ -222,9 +216,7 @@ ONE_STOP_SECONDS = 60.0
 SAME_HOST_SECONDS = 2.0
 """How soon after an answer another call of the same host may be about the same stop."""
 MAX_CALLS = 4
-"""How many calls of one host may be about one stop: the hook may be configured in two files, each called
-twice.
-"""
+"""How many calls of one host may be about one stop: the hook may be configured in two files, each called twice."""
 
 MAX_FIGURE = 40
 """Longest number that is read from our own files, in digits."""
@@ -281,10 +273,7 @@ class Sessions:
         return len(known)
 
     def occurrence(self, task_id: str, firing: str, host: str) -> int:
-        """The ordinal of this stop among equal ones.
-
-        Calls of two hooks about one stop get the same number.
-        """
+        """The ordinal of this stop among equal ones. Calls of two hooks about one stop get the same number."""
         path, now, name = self._path("firing", task_id, firing), time.time(), host or "-"
         try:
             os.makedirs(self._folder, mode=0o700, exist_ok=True)
@@ -300,9 +289,7 @@ class Sessions:
         return number
 
     def note_answer(self, task_id: str, firing: str) -> None:
-        """Notes that a stop was just answered: a hook may take minutes, and the host calls the next one only
-        then.
-        """
+        """Notes that a stop was just answered: a hook may take minutes, and the host calls the next one only then."""
         with suppress(OSError):
             os.utime(self._path("firing", task_id, firing), (time.time(), time.time()))
 

@@ -41,9 +41,7 @@ class _Message(msgspec.Struct):
 
 
 class _Build:
-    """The diagnostics of a build, each once even if several targets repeat it, and whether the build
-    succeeded.
-    """
+    """The diagnostics of a build, each once even if several targets repeat it, and whether the build succeeded."""
 
     def __init__(self, root: str) -> None:
         self.found = Findings(root)
@@ -150,10 +148,7 @@ class _Suite:
 
 
 def parse_test(ran: ToolOutput) -> Measurement:
-    """Counts the tests of `cargo test`.
-
-    If the code does not compile, counts the compiler's errors instead.
-    """
+    """Counts the tests of `cargo test`. If the code does not compile, counts the compiler's errors instead."""
     build = _Build(ran.root)
     suites = list(_suites(results.standard_output(ran), build))
     stderr = list(results.lines(results.error_output(ran)))
@@ -208,9 +203,7 @@ def _target(line: str) -> str:
 
 
 def _plain(name: str) -> str:
-    """A test's name without the suffix about how it should end, and a doc test's without its line number,
-    which changes.
-    """
+    """A test's name without the suffix about how it should end, and a doc test's without its line number, which changes."""
     return _LINE.sub("", _MANNER.sub("", name))
 
 

@@ -1,6 +1,4 @@
-"""Linters and type checkers (ruff, ESLint, mypy, tsc, SARIF), and any other command by
-its exit status alone.
-"""
+"""Linters and type checkers (ruff, ESLint, mypy, tsc, SARIF), and any other command by its exit status alone."""
 
 from __future__ import annotations
 
@@ -131,10 +129,7 @@ class _MypyMessage(msgspec.Struct):
 
 
 class _MypyReader:
-    """Reads mypy's text line by line.
-
-    Skips lines that are neither diagnostic nor summary, such as quoted source.
-    """
+    """Reads mypy's text line by line. Skips lines that are neither diagnostic nor summary, such as quoted source."""
 
     def __init__(self, root: str) -> None:
         self.found = Findings(root)

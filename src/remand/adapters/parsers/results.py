@@ -1,6 +1,4 @@
-"""The results of parsers: findings, test outcomes and coverage, with texts and paths that
-are safe to show.
-"""
+"""The results of parsers: findings, test outcomes and coverage, with texts and paths that are safe to show."""
 
 from __future__ import annotations
 

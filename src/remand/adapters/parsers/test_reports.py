@@ -449,10 +449,7 @@ def _missed_lines(element: Element) -> list[int]:
 
 
 def _path(element: Element, sources: list[str]) -> str:
-    """A file's path, which the report gives relative to a source folder.
-
-    Resolved only if there is just one.
-    """
+    """A file's path, which the report gives relative to a source folder. Resolved only if there is just one."""
     path = element.get("filename", "")
     return posixpath.join(sources[0], path) if len(sources) == 1 else path
 

@@ -1,3 +1,1 @@
-"""Proposes gates for a project: one module for each ecosystem, whose `propose` reads
-files and runs nothing.
-"""
+"""Proposes gates for a project: one module for each ecosystem, whose `propose` reads files and runs nothing."""

@@ -30,10 +30,7 @@ _MAX_FOLDERS = 4
 
 
 def propose_gates(root: str, paths: list[str], *, uses_lock: bool = True) -> GateProposals:
-    """Proposes gates from the tracked files of a main worktree.
-
-    With `uses_lock=False`, ignores its lock files.
-    """
+    """Proposes gates from the tracked files of a main worktree. With `uses_lock=False`, ignores its lock files."""
     return propose_project_gates(project_in(root, paths, uses_lock=uses_lock))
 
 
@@ -52,9 +49,7 @@ def propose_project_gates(project: Project) -> GateProposals:
 
 
 def _proposals(project: Project) -> Iterator[tuple[str, str, GateProposals]]:
-    """Each ecosystem's proposals with their folder: for the root, or if it has no manifest, for folders in
-    it.
-    """
+    """Each ecosystem's proposals with their folder: for the root, or if it has no manifest, for folders in it."""
     is_workspace = "pnpm-workspace.yaml" in project.paths or '"workspaces"' in project.text("package.json")
     for ecosystem, propose in ECOSYSTEMS.items():
         manifest = _MANIFESTS[ecosystem]

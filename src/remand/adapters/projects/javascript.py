@@ -82,10 +82,7 @@ class _Package(msgspec.Struct, rename="camel"):
 
 
 class _Modules:
-    """A project's packages, installed from its lock file and linked into each checkout.
-
-    Empty if it needs none.
-    """
+    """A project's packages, installed from its lock file and linked into each checkout. Empty if it needs none."""
 
     def __init__(self, project: Project, package: _Package) -> None:
         self.prepare = _prepare(project, package)

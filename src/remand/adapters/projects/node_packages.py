@@ -95,9 +95,7 @@ def copy_manifests(root: Path, cache: Path) -> list[str]:
 
 
 def install(cache: Path) -> None:
-    """Installs what the lock file names, or else what package.json asks for, in the versions of the first
-    time.
-    """
+    """Installs what the lock file names, or else what package.json asks for, in the versions of the first time."""
     manager, version = named_manager(cache)
     if (cache / "pnpm-lock.yaml").exists():
         version = (
@@ -145,10 +143,7 @@ def install_by_yarn(cache: Path, version: str) -> None:
 
 
 def install_unlocked(cache: Path) -> None:
-    """Installs without a lock file.
-
-    Accepts peer conflicts, which old packages could not foresee npm refusing.
-    """
+    """Installs without a lock file. Accepts peer conflicts, which old packages could not foresee npm refusing."""
     pinned = cache / PINS / "package-lock.json"
     if pinned.exists():
         shutil.copyfile(pinned, cache / "package-lock.json")
@@ -213,10 +208,7 @@ def wanted_node(root: Path) -> str:
 
 
 def install_node(cache: Path, wanted: str) -> str:
-    """Fetches the oldest suitable Node release.
-
-    Returns its folder of programs, or an empty string if there is none.
-    """
+    """Fetches the oldest suitable Node release. Returns its folder of programs, or an empty string if there is none."""
     lines = sorted(int(major) for major in re.findall(r"(?:^|[\s|^~>=v])(\d+)(?=[\s.|]|$)", wanted))
     machine = {"x86_64": "x64", "aarch64": "arm64"}.get(os.uname().machine, os.uname().machine)
     name = f"node-{sys.platform}-{machine}"

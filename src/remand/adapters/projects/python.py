@@ -220,10 +220,7 @@ def _tests(
 
 
 def _django_settings(project: Project, needs: PythonDependencies) -> str:
-    """The settings module for Django's own test runner.
-
-    Empty if pytest knows it, or it is no Django project.
-    """
+    """The settings module for Django's own test runner. Empty if pytest knows it, or it is no Django project."""
     if "pytest-django" in needs.declared_packages or "DJANGO_SETTINGS_MODULE" in str(
         needs.table("tool", "pytest")
     ):
@@ -261,9 +258,7 @@ def _has_source_folder(project: Project) -> bool:
 
 
 def _type_targets(project: Project, needs: PythonDependencies) -> tuple[str, ...]:
-    """What mypy checks: the existing paths in its settings, else the packages, because tests are seldom
-    typed.
-    """
+    """What mypy checks: the existing paths in its settings, else the packages, because tests are seldom typed."""
     configured = {key: value for key, value in _mypy_settings(project, needs).items() if key in _TARGETS}
     if configured:
         files = configured.get("files", "")

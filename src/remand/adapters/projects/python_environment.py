@@ -261,9 +261,7 @@ def own_requirements(settings: dict[str, Any], extras: list[str]) -> Iterator[st
 
 
 def group_requirements(settings: dict[str, Any], name: str, depth: int = 0) -> Iterator[str]:
-    """The requirements of a dependency group: in the standard's table, PDM's, Poetry's, or a Hatch
-    environment.
-    """
+    """The requirements of a dependency group: in the standard's table, PDM's, Poetry's, or a Hatch environment."""
     groups = at(settings, "dependency-groups")
     plain = {name_of(key): value for key, value in groups.items()}
     found = plain.get(name_of(name)) or at(settings, "tool", "pdm", "dev-dependencies", name)
@@ -287,10 +285,7 @@ def group_requirements(settings: dict[str, Any], name: str, depth: int = 0) -> I
 
 
 def poetry_requirement(package: str, wanted: Any) -> str:
-    """A requirement of Poetry's table in standard form.
-
-    Ignores markers and other sources, which the resolver settles.
-    """
+    """A requirement of Poetry's table in standard form. Ignores markers and other sources, which the resolver settles."""
     if isinstance(wanted, list):
         wanted = wanted[0]
     extras = wanted.get("extras", ()) if isinstance(wanted, dict) else ()
@@ -322,10 +317,7 @@ def poetry_bound(bound: str) -> str:
 
 
 def lock_constraints(lock: str, folder: Path) -> list[str]:
-    """The versions in Poetry's or PDM's lock file as constraints.
-
-    A package locked in several versions gets none.
-    """
+    """The versions in Poetry's or PDM's lock file as constraints. A package locked in several versions gets none."""
     packages = at(toml(lock), "package") if lock else ()
     versions: dict[str, set[str]] = {}
     for package in packages or ():
@@ -353,9 +345,7 @@ def site_of(environment: Path) -> Path:
 
 
 def is_installed(record: Path) -> bool:
-    """True if this checkout is the installed distribution, and not by a link to the checkout, which will be
-    removed.
-    """
+    """True if this checkout is the installed distribution, and not by a link to the checkout, which will be removed."""
     origin = record.with_name("direct_url.json")
     text = origin.read_text(encoding="utf-8") if origin.exists() else ""
     return Path.cwd().as_uri() in text and '"editable": true' not in text
@@ -403,10 +393,7 @@ def source_prefix(root: Path, path: str) -> str | None:
 
 
 def move_code(installed: Path, kept: Path | None) -> None:
-    """Removes an installed file that every checkout has.
-
-    Keeps one that the build made, for other checkouts.
-    """
+    """Removes an installed file that every checkout has. Keeps one that the build made, for other checkouts."""
     if not installed.is_file():
         return
     if kept is not None and "__pycache__" not in installed.parts:

@@ -252,10 +252,7 @@ class PythonRequirements:
         return {**_at(self._settings, "tool", "hatch", "envs"), **own}
 
     def _add_from_hatch(self) -> None:
-        """Adds what Hatch's environments for tests and checkers take from the project.
-
-        The rest is a group.
-        """
+        """Adds what Hatch's environments for tests and checkers take from the project. The rest is a group."""
         for name, table in self._hatch_environments().items():
             if name in self.groups:
                 self._add_environment([], *(",".join(_strings(_at(table).get(key))) for key in _HATCH_PARTS))

@@ -80,10 +80,7 @@ def _test_evidence(project: Project) -> str:
 
 
 def _prepare(project: Project) -> GatePreparation | None:
-    """Fetches the packages in the lock file.
-
-    Does nothing if it uses no registry, and leaves other sources to the user.
-    """
+    """Fetches the packages in the lock file. Does nothing if it uses no registry, and leaves other sources to the user."""
     lock = project.text("Cargo.lock")
     if 'source = "registry+' not in lock or 'source = "git+' in lock:
         return None

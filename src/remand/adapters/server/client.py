@@ -59,10 +59,7 @@ _PORTS = {"http": 80, "https": 443}
 
 
 class ServerUnavailable(Exception):  # noqa: N818 - it is the server that is away
-    """The server cannot be reached, or failed before it answered.
-
-    Whether it carried the call out is unknown.
-    """
+    """The server cannot be reached, or failed before it answered. Whether it carried the call out is unknown."""
 
 
 class UnusableServer(Exception):  # noqa: N818 - what is wrong is the setting
@@ -83,10 +80,7 @@ class ServerAddress:
     __slots__ = ("host", "is_secure", "port", "prefix", "url")
 
     def __init__(self, url: str) -> None:
-        """Parses an address strictly.
-
-        Allows plain HTTP only on this machine, because the token is sent along.
-        """
+        """Parses an address strictly. Allows plain HTTP only on this machine, because the token is sent along."""
         scheme, _, rest = url.partition("://")
         where, _, prefix = rest.partition("/")
         host, port = _split_port(where)
@@ -286,9 +280,7 @@ def retry_while_unavailable(
 
 
 class CommitDelivery:
-    """Delivers commits of a clone to a server: through the project's remote, or else as the objects that it
-    lacks.
-    """
+    """Delivers commits of a clone to a server: through the project's remote, or else as the objects that it lacks."""
 
     def __init__(self, server: ServerClient, clone: ClonedCommits) -> None:
         self._server = server
@@ -302,10 +294,7 @@ class CommitDelivery:
         seconds: float,
         report: Callable[[ServerUnavailable], None] = lambda _: None,
     ) -> None:
-        """Delivers the commit of a task or a handoff; `kind` and `name` say which.
-
-        Raises what the client raises.
-        """
+        """Delivers the commit of a task or a handoff; `kind` and `name` say which. Raises what the client raises."""
 
         def send(method: str, path: str, body: bytes, media_type: str, patience: float) -> hook_calls.Payload:
             headers = (("Content-Type", media_type),)

@@ -41,10 +41,7 @@ class ProviderDescription(msgspec.Struct, frozen=True):
 
 
 class OpenIdProvider:
-    """The OpenID provider that the base's configuration names.
-
-    Every failure is an `EnvironmentFault` without secrets.
-    """
+    """The OpenID provider that the base's configuration names. Every failure is an `EnvironmentFault` without secrets."""
 
     def __init__(self, issuer: str, client_id: str, client_secret: str = "") -> None:
         self._issuer = issuer
@@ -110,10 +107,7 @@ class OpenIdProvider:
         return OpenIdAccount(subject=subject, email=str(email) if is_verified else "")
 
     def _claims(self, text: str) -> dict[str, Any]:
-        """The claims of an ID token with valid signature and times.
-
-        For an unknown key, reads the keys again once.
-        """
+        """The claims of an ID token with valid signature and times. For an unknown key, reads the keys again once."""
         for is_last in (False, True):
             self._current()
             try:

@@ -53,10 +53,7 @@ _decode = msgspec.json.Decoder(HostAnswer).decode
 
 
 class ServerLedgerClient(LedgerClient):
-    """Queries a server.
-
-    Raises EnvironmentFault while it is unavailable; the scheduler reports that and continues.
-    """
+    """Queries a server. Raises EnvironmentFault while it is unavailable; the scheduler reports that and continues."""
 
     def __init__(
         self,
@@ -236,10 +233,7 @@ class ServerLedgerClient(LedgerClient):
 
 
 class ServerReviewRuns(ReviewerChoice):
-    """Review and director runs on a host: the host chooses its members.
-
-    The server renders prompts and applies answers.
-    """
+    """Review and director runs on a host: the host chooses its members. The server renders prompts and applies answers."""
 
     def __init__(self, ledger: ServerLedgerClient) -> None:
         super().__init__(ledger)
@@ -267,10 +261,7 @@ class CommitStore(Protocol):
 
 
 def take_commit(server: ServerClient, store: CommitStore, commit: str) -> None:
-    """Brings a commit into a host's clone, through the project's remote or the server.
-
-    Raises EnvironmentFault.
-    """
+    """Brings a commit into a host's clone, through the project's remote or the server. Raises EnvironmentFault."""
     if commit and (reason := fetch_commit(lambda: server, store, str, "", commit)):
         raise EnvironmentFault(f"Commit {commit[:12]} is not available: {reason.removesuffix('.')}.")
 

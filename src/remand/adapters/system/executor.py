@@ -24,10 +24,7 @@ _PLAIN = ("LANG", "LC_ALL", "TZ")
 
 
 class UserCommands:
-    """Runs commands in a folder.
-
-    If an agent started this process, its environment does not decide what is run.
-    """
+    """Runs commands in a folder. If an agent started this process, its environment does not decide what is run."""
 
     def __init__(self, folder: str, *, is_users_own: bool) -> None:
         self._folder = folder

@@ -1,6 +1,4 @@
-"""Files shared between processes: tolerant reads, atomic replacement, and locks that end
-with their holder.
-"""
+"""Files shared between processes: tolerant reads, atomic replacement, and locks that end with their holder."""
 
 from __future__ import annotations
 
@@ -53,9 +51,7 @@ class _LockWait:
 
 @contextmanager
 def limit_lock_wait(seconds: int, show: Callable[[str], object]) -> Iterator[None]:
-    """Bounds each wait for a lock, and shows progress while holding one, while a caller waits for the main
-    thread.
-    """
+    """Bounds each wait for a lock, and shows progress while holding one, while a caller waits for the main thread."""
     _LockWait.seconds, _LockWait.show = seconds, show
     try:
         yield
@@ -64,9 +60,7 @@ def limit_lock_wait(seconds: int, show: Callable[[str], object]) -> Iterator[Non
 
 
 def note_progress(handle: int, text: str) -> None:
-    """Shows that the holder of a lock is working: to the user, and to those who wait, by the lock file's
-    time.
-    """
+    """Shows that the holder of a lock is working: to the user, and to those who wait, by the lock file's time."""
     if handle >= 0:
         os.utime(handle)
     if _LockWait.show is not None:
@@ -127,10 +121,7 @@ def open_lock(path: str) -> int:
 
 
 def acquire_lock(path: str, *, is_shared: bool = False, waits: bool = False) -> int:
-    """Locks a file and returns its descriptor; -1 if another process holds the lock.
-
-    Closing it releases the lock.
-    """
+    """Locks a file and returns its descriptor; -1 if another process holds the lock. Closing it releases the lock."""
     handle, is_held = open_lock(path), False
     try:
         is_held = lock_handle(handle, is_shared=is_shared, waits=waits)
@@ -141,10 +132,7 @@ def acquire_lock(path: str, *, is_shared: bool = False, waits: bool = False) -> 
 
 
 def require_lock(path: str, fault: str) -> int:
-    """Locks a file and returns its descriptor.
-
-    Raises `EnvironmentFault` if another process holds the lock.
-    """
+    """Locks a file and returns its descriptor. Raises `EnvironmentFault` if another process holds the lock."""
     handle = acquire_lock(path)
     if handle < 0:
         raise errors.EnvironmentFault(fault)

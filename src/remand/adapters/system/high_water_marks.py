@@ -100,9 +100,7 @@ def _read(path: str) -> dict[str, tuple[int, str]]:
 
 
 def _inherited_marks(folder: str, root: str) -> dict[str, tuple[int, str]]:
-    """The marks of earlier ledgers at this place: deleting a ledger must not erase the memory
-    of its events.
-    """
+    """The marks of earlier ledgers at this place: deleting a ledger must not erase the memory of its events."""
     marks: dict[str, tuple[int, str]] = {}
     names = [name for name in os.listdir(folder) if name.endswith((".mark", ".seen"))]
     for path in (os.path.join(folder, name) for name in names):

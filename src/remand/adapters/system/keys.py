@@ -1,6 +1,4 @@
-"""The machine's key in a file outside every repository, and Ed25519 signatures by OpenSSL
-or `cryptography`.
-"""
+"""The machine's key in a file outside every repository, and Ed25519 signatures by OpenSSL or `cryptography`."""
 
 from __future__ import annotations
 
@@ -98,10 +96,7 @@ class OpenSsl:
             self._free_context(context)
 
     def _signing_key(self, seed: bytes) -> int:
-        """The prepared private key.
-
-        Preparing takes as long as signing; it stays loaded, since other threads may use it.
-        """
+        """The prepared private key. Preparing takes as long as signing; it stays loaded, since other threads may use it."""
         known, key = self._ready
         if known != seed:
             key = self._private(_ED25519, None, _require_size(seed, _KEY_BYTES), _KEY_BYTES)

@@ -101,10 +101,7 @@ def _machine_folders(environment: Mapping[str, str]) -> list[tuple[str, str]]:
 
 
 def _account_home() -> str:
-    """The user's home by the account database, where gates look for programs.
-
-    Empty if it is a system folder.
-    """
+    """The user's home by the account database, where gates look for programs. Empty if it is a system folder."""
     try:
         home = pwd.getpwuid(os.getuid()).pw_dir
     except KeyError:

@@ -1,7 +1,4 @@
-"""Readable files made from the ledger (logs, messages, tasks): rewritten or appended to.
-
-Touches no others.
-"""
+"""Readable files made from the ledger (logs, messages, tasks): rewritten or appended to. Touches no others."""
 
 from __future__ import annotations
 
@@ -27,10 +24,7 @@ _MAX_SAME = 64 << 20
 
 
 class RecordFiles:
-    """A repository's folders of such files, one for each kind, during one write.
-
-    Touches nothing else there.
-    """
+    """A repository's folders of such files, one for each kind, during one write. Touches nothing else there."""
 
     def __init__(self, root: str, folders: Mapping[RecordKind, str]) -> None:
         self._root = os.path.realpath(root)
@@ -139,10 +133,7 @@ def _file_mark(status: os.stat_result) -> str:
 
 
 def _replace(path: str, content: bytes) -> None:
-    """Replaces a file atomically.
-
-    The draft has a fixed name, since only one process writes, under the lock.
-    """
+    """Replaces a file atomically. The draft has a fixed name, since only one process writes, under the lock."""
     if os.path.isdir(path) and not os.path.islink(path):
         raise EnvironmentFault(f"{path} is a folder. Remove it, then repeat.")
     atomic_write(path, content, mode=0o644, draft=f"{path}.draft")

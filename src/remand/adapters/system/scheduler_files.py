@@ -94,10 +94,7 @@ MAX_TAIL = 1 << 15
 
 
 def lock_scheduler(folder: str) -> int:
-    """Takes the lock of a ledger's scheduler and returns its descriptor.
-
-    Raises `EnvironmentFault` if one is running.
-    """
+    """Takes the lock of a ledger's scheduler and returns its descriptor. Raises `EnvironmentFault` if one is running."""
     os.makedirs(folder, mode=0o700, exist_ok=True)
     return require_lock(
         os.path.join(folder, "scheduler.lock"),

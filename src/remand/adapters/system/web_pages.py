@@ -1,6 +1,4 @@
-"""Fetches web addresses in evidence: only from listed hosts, one request, limited time and size, no
-credentials.
-"""
+"""Fetches web addresses in evidence: only from listed hosts, one request, limited time and size, no credentials."""
 
 from __future__ import annotations
 
@@ -57,10 +55,7 @@ class HostPages:
         self._seconds = seconds
 
     def get(self, url: str) -> CommandOutcome | None:
-        """The response of an address; status 0 and the reason if there is none.
-
-        None if the address is not permitted.
-        """
+        """The response of an address; status 0 and the reason if there is none. None if the address is not permitted."""
         deadline = time.monotonic() + self._seconds
         target, answer = target_of(url), None
         for _ in range(MAX_HOPS):
@@ -76,10 +71,7 @@ class HostPages:
         return f"{target.host}:{target.port}" in self._hosts or (is_usual and target.host in self._hosts)
 
     def _request(self, target: Target | None, deadline: float) -> PageAnswer | None:
-        """Makes one request.
-
-        Returns the response and its redirect, or None if the address is not permitted.
-        """
+        """Makes one request. Returns the response and its redirect, or None if the address is not permitted."""
         if target is None or not self._is_listed(target):
             return None
         kind = HTTPSConnection if target.scheme == "https" else HTTPConnection
