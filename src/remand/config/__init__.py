@@ -1,4 +1,4 @@
-"""`remand.toml`: read once, into frozen settings; what is wrong in it is named with its remedy."""
+"""`remand.toml`, read once into frozen settings; a mistake is reported with its remedy."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _RESERVED_FOLDERS = (".git", ".got", ".got/events", ".got/quarantine")
 
 
 class RecordSettings(Record, kw_only=True):
-    """The folders of the orchestration log, of open questions and of tasks, seen from the repository's root."""
+    """The folders of the orchestration log, open questions and tasks, relative to the repository's root."""
 
     orchestration_log: str = ".got/orchestration-log"
     messages: str = ".got/messages"
@@ -35,7 +35,7 @@ class RecordSettings(Record, kw_only=True):
 
 
 def parse_records(table: dict[str, Any]) -> RecordSettings:
-    """Where the files lie: each kind in its own folder inside the repository."""
+    """Parses the folders of each kind of file inside the repository."""
     names = RecordSettings.__struct_fields__
     require_known_keys(table, names, "records.")
     found = {name: _folder(table[name], f"records.{name}") for name in names if name in table}
@@ -64,34 +64,34 @@ class RunSettings(Record, kw_only=True):
     """What agents may reach, and how long one run may take."""
 
     has_network: bool = True
-    """Agents' models are mostly elsewhere."""
+    """On by default: most models run elsewhere."""
     read: tuple[str, ...] = ()
     write: tuple[str, ...] = ()
     environment: tuple[str, ...] = ()
-    """Names of variables that agents are given from the scheduler's own environment."""
+    """Names of environment variables that agents inherit from the scheduler."""
     seconds: float = 3600.0
-    """How long one run may take."""
+    """Time limit of one run."""
     worktrees: str = ""
-    """Where worktrees are kept; empty: out of everybody's way."""
+    """Where worktrees are; if empty, in Remand's state folder."""
     sandbox: str = "best"
-    """`best` there is, `required` to start nothing without one, or `off`."""
+    """`best` available, `required` to start nothing without one, or `off`."""
     interval_seconds: float = 60.0
-    """How often the forge is polled and what nobody told of is looked for."""
+    """How often the forge is polled, and unreported changes are looked for."""
     coordinator: str = "auto"
-    """`auto`: the user's commands and the scheduler start a coordinator where none runs; or `off`."""
+    """`auto`: the user's commands and the scheduler start a coordinator if none runs; or `off`."""
 
     @property
     def starts_coordinator(self) -> bool:
-        """Whether a coordinator may be started where none runs."""
+        """Whether a coordinator may be started if none runs."""
         return self.coordinator == "auto"
 
     def agent_environment(self, environment: Mapping[str, str]) -> dict[str, str]:
-        """What agents are given of an environment."""
+        """The part of an environment that agents inherit."""
         return {name: value for name, value in environment.items() if name in self.environment}
 
 
 def parse_run(table: dict[str, Any]) -> RunSettings:
-    """How agents are started."""
+    """Parses how agents are started."""
     require_known_keys(table, _RUN, "run.")
     network = table.get("network", True)
     if not isinstance(network, bool):
@@ -127,7 +127,7 @@ def _paths(value: Any, key: str) -> tuple[str, ...]:
 
 
 def _variables(value: Any) -> tuple[str, ...]:
-    """Names of variables; ours settle who an agent is, and are not for it to have."""
+    """Names of variables; refuses Remand's own, since they identify an agent."""
     names = texts(value, "run.environment")
     for name in names:
         if not name.isidentifier() or name.startswith("REMAND_"):
@@ -154,44 +154,44 @@ class Settings(Record, kw_only=True):
 
     team: tuple[Member, ...] = ()
     former: tuple[str, ...] = ()
-    """The names of members who have left the team."""
+    """The names of members who left the team."""
     policy: Policy = Policy()
     gate_policy: GatePolicy = GatePolicy()
     forge: ForgeSettings = ForgeSettings()
     records: RecordSettings = RecordSettings()
     run: RunSettings = RunSettings()
     server: ServerSettings | None = None
-    """How the server is reached, and who logs people in; None when nothing is said of it."""
+    """How the server is reached, and who logs people in; None without a `[server]` table."""
     base: str = ""
     project: str = ""
-    """The project's id, which signatures are bound to; empty when it has none."""
+    """The project's id, to which signatures are bound; empty if it has none."""
     hosts: tuple[str, ...] = ()
-    """The agents' hosts that every clone should have our hooks in."""
+    """The agent hosts whose hooks every clone should install."""
     trusted: tuple[PublicKey, ...] = ()
     has_keys: bool = False
-    """True when there is a `[keys]` table."""
+    """True if there is a `[keys]` table."""
     source: str = ""
-    """Empty when nothing was found, else the branch, or `working tree`."""
+    """Empty if there is no configuration, else the branch, or `working tree`."""
 
     @property
     def gates(self) -> tuple[str, ...] | None:
-        """The gates' names; None when there is no `[gates]` table."""
+        """The gates' names; None if there is no `[gates]` table."""
         gates = self.gate_policy.gates
         return None if gates is None else tuple(gate.name for gate in gates)
 
     def as_team(self) -> Team:
-        """The members, ready to be looked up."""
+        """The members, indexed for look-up."""
         return Team(self.team, self.former)
 
 
 def inherited_environment(*without: str) -> dict[str, str]:
-    """This process's environment for a child, without what starts with one of the given texts."""
+    """This process's environment for a child process, without variables that start with one of the prefixes."""
     return {name: value for name, value in os.environ.items() if not name.startswith(without)}
 
 
 def parse(content: str, source: str = "") -> Settings:
-    """Reads a configuration; raises `ConfigError` on anything unknown or wrong."""
-    import tomllib  # loaded only where there is one
+    """Parses a configuration; raises `ConfigError` for anything unknown or wrong."""
+    import tomllib  # Imported only if there is a configuration.
 
     try:
         data = tomllib.loads(content)

@@ -1,4 +1,4 @@
-"""Changes to `remand.toml` as text: what people wrote stays as it is, and whatever only a person can change is left to one."""
+"""Edits `remand.toml` as text: keeps what people wrote, and leaves alone what only a person can change safely."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _NEXT_TABLE = re.compile(r"^\[", re.MULTILINE)
 
 
 def toml_text(value: Any) -> str:
-    """A value as TOML has it, on one line."""
+    """A value in TOML, on one line."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, Mapping):
@@ -24,7 +24,7 @@ def toml_text(value: Any) -> str:
 
 
 def parse_value(text: str) -> Any:
-    """What somebody wrote for a value: TOML where it is that, else the text itself."""
+    """Parses a value that a person typed: TOML if it is valid, else the text itself."""
     try:
         found = tomllib.loads(f"value = {text}")
     except tomllib.TOMLDecodeError:
@@ -33,7 +33,7 @@ def parse_value(text: str) -> Any:
 
 
 def with_value(text: str, path: Sequence[str], value: Any) -> str | None:
-    """A configuration with one value set, `path` being its tables and its name; None when only a person can change it so."""
+    """A configuration with one value set; `path` is its tables and its key. None if only a person can make the change."""
     try:
         before = tomllib.loads(text)
     except tomllib.TOMLDecodeError:
@@ -56,7 +56,7 @@ def with_value(text: str, path: Sequence[str], value: Any) -> str | None:
 
 
 def with_member(text: str, member: Mapping[str, Any]) -> str | None:
-    """A configuration with one member more, behind the others; None when only a person can change it so."""
+    """A configuration with one more member after the others; None if only a person can make the change."""
     try:
         before = tomllib.loads(text)
     except tomllib.TOMLDecodeError:
@@ -86,7 +86,7 @@ def hosts_line(hosts: Sequence[str]) -> str:
 
 
 def with_hosts(text: str, hosts: Sequence[str]) -> str | None:
-    """A configuration that names these hosts, too; None when it is written in a way that only a person can change."""
+    """A configuration that also names these hosts; None if only a person can make the change."""
     try:
         project = tomllib.loads(text).get("project", {})
     except tomllib.TOMLDecodeError:
@@ -99,7 +99,7 @@ def with_hosts(text: str, hosts: Sequence[str]) -> str | None:
 
 
 def _section(text: str, tables: Sequence[str]) -> tuple[int, int] | None:
-    """Where a table's lines are, from behind its header to the next one's; None when it has none."""
+    """The lines of a table, from after its header to the next header; None if there is none."""
     name = re.escape(".".join(tables))
     header = re.search(rf"^\[{name}\][^\S\n]*(?:#[^\n]*)?$", text, re.MULTILINE)
     if header is None:
@@ -109,12 +109,12 @@ def _section(text: str, tables: Sequence[str]) -> tuple[int, int] | None:
 
 
 def _comment(written: str) -> str:
-    """The comment behind a value, with the space before it."""
+    """The comment after a value, with the space before it."""
     for place in re.finditer(r"\s*#", written):
         try:
             tomllib.loads(f"value = {written[: place.start()]}")
         except tomllib.TOMLDecodeError:
-            continue  # it stands in a text
+            continue  # It is inside a string.
         return written[place.start() :]
     return ""
 
@@ -127,7 +127,7 @@ def _with_set(before: Mapping[str, Any], path: Sequence[str], value: Any) -> dic
 
 
 def _require_only(changed: str, wanted: Mapping[str, Any]) -> str | None:
-    """A changed text, while it says what was wanted and nothing else."""
+    """The changed text if it parses to exactly what was wanted, else None."""
     try:
         return changed if tomllib.loads(changed) == wanted else None
     except tomllib.TOMLDecodeError:

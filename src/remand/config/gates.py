@@ -34,7 +34,7 @@ uv.lock poetry.lock requirements.txt package-lock.json pnpm-lock.yaml yarn.lock 
 
 
 def parse_gate_policy(data: dict[str, Any]) -> GatePolicy:
-    """All gates, and what holds for all of them."""
+    """Parses all gates, and the settings for all of them."""
     integrity = table(table(data, "gates"), INTEGRITY_GATE, "gates.")
     require_known_keys(integrity, ("enabled", "protected", "runs", "max_suppressions"), "gates.integrity.")
     sandbox = table(data, "sandbox")
@@ -59,7 +59,7 @@ def _max_suppressions(integrity: dict[str, Any]) -> int | None:
 
 
 def _run_checks(integrity: dict[str, Any]) -> tuple[RunCheck, ...]:
-    """The checks by runs that are on, in their own order, so that the order they are written in makes no other rules."""
+    """The enabled checks by runs, in a fixed order, so that their order in the file does not change the rules."""
     if "runs" not in integrity:
         return tuple(RunCheck)
     named = texts(integrity["runs"], "gates.integrity.runs")
@@ -109,7 +109,7 @@ def _gate(name: str, row: dict[str, Any]) -> Gate:
 
 
 def parse_labels(words: tuple[str, ...], place: str) -> tuple[str, ...]:
-    """Labels of workers, in their order and each once; `place` says where they stand."""
+    """Labels of workers, in order and without duplicates; `place` names their key in errors."""
     bad = next((word for word in words if not _LABEL.fullmatch(word)), None)
     if bad is not None:
         raise ConfigError(f"{place} holds {bad!r}; use up to 32 small letters, digits, -, _ or . each.")
@@ -119,7 +119,7 @@ def parse_labels(words: tuple[str, ...], place: str) -> tuple[str, ...]:
 
 
 def _command(value: Any, key: str, *, has_cache: bool, has_scripts: bool = False) -> tuple[str, ...]:
-    """A command's words, with no placeholder in them that nothing would fill."""
+    """A command's words; refuses placeholders that nothing would fill."""
     words = texts(value, key)
     for word in words:
         if "\0" in word:

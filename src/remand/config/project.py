@@ -21,7 +21,7 @@ from remand.startup import lazy_pattern
 
 
 def parse_project_hosts(project: dict[str, Any]) -> tuple[str, ...]:
-    """The hosts that the project names."""
+    """The agent hosts that the project names."""
     found = texts(project.get("hosts", []), "project.hosts")
     wrong = next((name for name in found if name not in HOSTS), None)
     if wrong is not None:
@@ -36,7 +36,7 @@ _MAX_NUMBER = 1 << 40
 
 
 def parse_project_id(project: dict[str, Any]) -> str:
-    """The project's own id; empty when it has none."""
+    """The project's id; empty if it has none."""
     found = text(project.get("id", ""), "project.id")
     if "id" in project and not _PROJECT.fullmatch(found):
         raise ConfigError(
@@ -60,7 +60,7 @@ def parse_trusted_keys(keys: dict[str, Any]) -> tuple[PublicKey, ...]:
 
 
 def _entry(entry: Any, where: str) -> PublicKey:
-    """A key as a text, or as a table that may say where its trust ends."""
+    """A key, as text or as a table that may say where its trust ends."""
     if isinstance(entry, str):
         return _key(entry, where)
     if not isinstance(entry, dict):
@@ -115,7 +115,7 @@ _ROLES = (Role.AGENT, Role.LEAD, Role.TESTER, Role.DIRECTOR, Role.USER)
 
 
 def parse_former_names(team: dict[str, Any]) -> tuple[str, ...]:
-    """The names of members who have left the team."""
+    """The names of members who left the team."""
     names = texts(team.get("former", []), "team.former")
     taken = {fold_name(name): member.name for member in parse_members(team) for name in _member_names(member)}
     for name in names:
@@ -193,7 +193,7 @@ def _member(row: dict[str, Any], where: str) -> Member:
 
 
 def _command(value: Any, key: str) -> tuple[str, ...]:
-    """The command of a member. A file of the working tree would be whatever the author of a change makes of it."""
+    """A member's command. Refuses files of the working tree, which the author of a change controls."""
     words = texts(value, key)
     if not words:
         return ()
@@ -206,7 +206,7 @@ def _command(value: Any, key: str) -> tuple[str, ...]:
 
 
 def missing_base_message(base: str, remotes: tuple[str, ...]) -> str:
-    """What is said where a base has to be fetched, or where there is nowhere to fetch it from."""
+    """The message if a base has to be fetched, or there is no remote to fetch it from."""
     if not remotes:
         return (
             f"{NAME} names the base `{base}`, and there is no such branch. "
@@ -221,10 +221,10 @@ def missing_base_message(base: str, remotes: tuple[str, ...]) -> str:
 
 
 def unknown_base_message(named: str, remotes: tuple[str, ...], *, is_there: bool) -> str:
-    """What is said where only the checkout itself tells which branch is its base."""
+    """The message if only the checkout itself says which branch is its base."""
     if not is_branch(named):
         return missing_base_message("main", remotes)
-    from shlex import quote  # loaded only where the base is missing
+    from shlex import quote  # Imported only if the base is missing.
 
     note = f"git symbolic-ref refs/remotes/origin/HEAD {quote(f'refs/remotes/origin/{named}')}"
     steps = note if is_there else f"{_fetch_command(named, remotes)} && {note}"
@@ -236,8 +236,8 @@ def unknown_base_message(named: str, remotes: tuple[str, ...], *, is_there: bool
 
 
 def _fetch_command(base: str, remotes: tuple[str, ...]) -> str:
-    """The command that brings a base where it is looked for."""
-    from shlex import quote  # loaded only where the base is missing
+    """The command that fetches a base to where it is looked for."""
+    from shlex import quote  # Imported only if the base is missing.
 
     remote = "origin" if "origin" in remotes else remotes[0]
     return f"git fetch {quote(remote)} {quote(f'{base}:refs/remotes/origin/{base}')}"
@@ -252,7 +252,7 @@ close_issue enforce unconfirmed_no clock_skew sessions solo_blocks
 
 
 def parse_policy(table: dict[str, Any]) -> Policy:
-    """What may be set about decisions."""
+    """Parses the settings of decisions."""
     require_known_keys(table, _POLICY, "policy.")
     standard = Policy()
     director = table.get("director", "auto")
@@ -293,7 +293,7 @@ def parse_policy(table: dict[str, Any]) -> Policy:
 
 
 def _budget(value: Any) -> Budget:
-    """What the runs of one task may cost: `{runs = 20, turns = 400, time = "4h", cost = 20.0}`, each if wanted."""
+    """The limits on the runs of one task: `{runs = 20, turns = 400, time = "4h", cost = 20.0}`, each optional."""
     if not isinstance(value, dict):
         raise ConfigError(
             f'{NAME}: `policy.budget` must be a table such as {{turns = 400, time = "4h", cost = 20.0}}.'
@@ -311,14 +311,14 @@ def _budget(value: Any) -> Budget:
 
 
 def _director(value: Any) -> tuple[str, ...]:
-    """Who answers rejections: `auto`, `human`, or a command, as a list or as one would type it."""
+    """Who answers rejections: `auto`, `human`, or a command, as a list or as typed in a shell."""
     if not isinstance(value, str):
         return _program(value, "policy.director")
     if value in ("auto", "human"):
         return (value,)
     if value.lower() in ("auto", "human"):
         raise ConfigError(f'{NAME}: `policy.director` is written "{value.lower()}".')
-    from shlex import split  # loaded where a command is written as one would type it
+    from shlex import split  # Imported only if a command is written as a string.
 
     try:
         return _program(split(value), "policy.director")
@@ -329,7 +329,7 @@ def _director(value: Any) -> tuple[str, ...]:
 
 
 def _program(value: Any, key: str) -> tuple[str, ...]:
-    """A command. One in the working tree could be changed by any agent, and is none."""
+    """A command. Refuses a program in the working tree, because any agent could change it."""
     words = texts(value, key)
     if words and "/" in words[0] and not words[0].startswith("/"):
         raise ConfigError(

@@ -1,4 +1,4 @@
-"""The tables of services: `[forge]`, where reviews are given, and `[server]`, where the team finds the ledger and logs in."""
+"""The tables of services: `[forge]`, where reviews happen, and `[server]`, where the team finds the ledger and logs in."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from remand.config.values import count, table
 
 KINDS = ("github", "gitea", "gitlab")
 TOKENS = {"github": "GITHUB_TOKEN", "gitea": "GITEA_TOKEN", "gitlab": "GITLAB_TOKEN"}
-"""The variables that contain the token of each kind."""
+"""The environment variable with the token of each kind of forge."""
 REPORTS = ("status", "review", "comment")
 SOURCES = ("writers", "anyone")
 LABEL = "remand"
-"""The label of issues that become tasks, where no other is named."""
+"""The default label of issues that become tasks."""
 _KEYS = word_list("kind repository api report interval remote import_label import_from")
 _PART = r"[A-Za-z0-9_.-]+"
 _REPOSITORIES = {
@@ -38,29 +38,29 @@ MAX_RATE = 100_000
 
 
 class ForgeSettings(Record, kw_only=True):
-    """Where reviews are given on a forge, and what may be written there. Without a kind there is no forge."""
+    """Where reviews happen on a forge, and what may be written there. An empty kind means no forge."""
 
     kind: str = ""
     repository: str = ""
     api: str = ""
     report: tuple[str, ...] = ()
-    """What is left there: a status at the commit, a review, a comment that answers; nothing by itself."""
+    """What is written there: a status on the commit, a review, comments; by default nothing."""
     interval_seconds: float = 60.0
-    """How often it is asked while no webhook wakes us."""
+    """How often it is polled when no webhook triggers a poll."""
     remote: str = "origin"
     """Where work is pushed to: a remote's name, or its address."""
     import_label: str = ""
-    """Issues with this label become tasks by themselves; empty: only when they are asked for."""
+    """Issues with this label become tasks; if empty, only those imported by command."""
     import_from: str = "writers"
-    """Whose issues become tasks: of accounts that may write, or anyone's."""
+    """Whose issues become tasks: `writers`, accounts that may write, or anyone's."""
 
     def find_token(self, environment: Mapping[str, str]) -> str:
-        """The token that the environment has for the forge; empty when it has none."""
+        """The forge's token from the environment; empty if it has none."""
         return environment.get(TOKENS[self.kind], "").strip()
 
     @property
     def home(self) -> str:
-        """The repository's address for people; empty without a forge."""
+        """The address of the repository's web page; empty without a forge."""
         if not self.kind:
             return ""
         parts = _split(self.api)
@@ -69,7 +69,7 @@ class ForgeSettings(Record, kw_only=True):
 
 
 def parse_forge(table: dict[str, Any]) -> ForgeSettings:
-    """The forge of the repository."""
+    """Parses the repository's forge."""
     if "token" in table:
         raise ConfigError(
             f"{NAME}: `forge.token` would be readable by everyone there; remove it, and set GITHUB_TOKEN, GITEA_TOKEN "
@@ -98,7 +98,7 @@ def parse_forge(table: dict[str, Any]) -> ForgeSettings:
 
 
 def _line(value: Any, key: str, *, may_be_empty: bool = False) -> str:
-    """A short text in one line."""
+    """A short text on one line."""
     found = text(value, key)
     if len(found) > 500 or (found and not found.isprintable()) or not (found.strip() or may_be_empty):
         raise ConfigError(f"{NAME}: `{key}` must be one short line of text.")
@@ -119,7 +119,7 @@ def _repository(kind: str, name: str) -> str:
 
 
 def _interval(value: Any) -> float:
-    """How often the forge is asked: not more often than it can bear, and at least once a day."""
+    """How often the forge is polled, within what it can bear and once a day."""
     found = seconds(value, "forge.interval")
     if not MIN_INTERVAL_SECONDS <= found <= 86400:
         raise ConfigError(f'{NAME}: `forge.interval` must be between "{MIN_INTERVAL_SECONDS:g}s" and "1d".')
@@ -127,7 +127,7 @@ def _interval(value: Any) -> float:
 
 
 def _api(address: str) -> str:
-    """The server's address: encrypted, or on this machine; a token goes along with every question."""
+    """The server's address: encrypted, or on this machine, because the token goes along with every request."""
     try:
         parts = _split(address)
         host, _ = parts.hostname or "", parts.port
@@ -143,7 +143,7 @@ def _api(address: str) -> str:
 
 
 def _split(address: str) -> SplitResult:
-    from urllib.parse import urlsplit  # loaded where there is a forge
+    from urllib.parse import urlsplit  # Imported only if there is a forge.
 
     return urlsplit(address)
 
@@ -156,17 +156,17 @@ class OpenIdSettings(Record, kw_only=True):
 
 
 class ServerSettings(Record, kw_only=True):
-    """What the base says of the server."""
+    """The base's settings for the server."""
 
     url: str = ""
-    """Its address as browsers see it; empty: as they call it."""
+    """Its address as browsers see it; if empty, as they call it."""
     calls_per_second: int = 100
-    """How often a member's token may call. Hosts, workers and the user may twenty times as often."""
+    """Rate limit of a member's token. Hosts, workers and the user have twenty times as much."""
     oidc: OpenIdSettings | None = None
 
 
 def parse_server(data: dict[str, Any]) -> ServerSettings:
-    """The table. Raises `ConfigError`."""
+    """Parses the table. Raises `ConfigError`."""
     require_known_keys(data, _SERVER, "server.")
     return ServerSettings(
         url=_address(data.get("url", ""), "server.url") if "url" in data else "",

@@ -1,1 +1,1 @@
-"""Where commands of gates run: apart from the ledger, the keys, the network and one another."""
+"""Sandboxes: run gates and agents apart from the ledger, the keys, the network and one another."""

@@ -26,18 +26,18 @@ from remand.app.scheduler.agent_socket import AGENT_SOCKET_PATH
 from remand.app.scheduler.ports import AgentLaunch, CannotRun, RunEnd, RunningAgent
 
 FRESH_SIZE = 1024 * MIB
-"""What each of an agent's own folders for temporary files can hold."""
+"""Size limit of each private folder for temporary files."""
 
 GRACE_SECONDS = 5.0
-"""How long an agent has to end by itself once it is asked to."""
+"""How long an agent has to end after it is asked to."""
 DISK_CHECK_SECONDS = 1.0
 
 OUTPUT = 1 << 17
 ERRORS = 1 << 15
-"""What is kept of an agent's output: what its host reports of a session is at the end of it."""
+"""How much of an agent's output is kept: the host's report of a session comes at the end."""
 
 MARK = "REMAND_MARK"
-"""In the environment of an unconfined agent's processes, with a word that no others have."""
+"""Environment variable by which the processes of an unconfined agent are found; each agent has its own value."""
 
 CAUSES = {
     **dict.fromkeys((errno.ENOSPC, errno.EDQUOT), "disk"),
@@ -51,7 +51,7 @@ REMEDIES = {
 
 
 class _AgentLauncher(ABC):
-    """Starts agents in a way that a subclass knows."""
+    """Starts agents; subclasses decide how they are confined."""
 
     tier: str
 
@@ -79,7 +79,7 @@ class _AgentLauncher(ABC):
                     supervisor.OutputBounds(OUTPUT, ERRORS, order.log),
                     lambda end: _run_end(end, setting.job.folder),
                 )
-                stack.pop_all()  # the supervisor removes the group when the agent has ended
+                stack.pop_all()  # The supervisor removes the group when the agent has ended.
                 return agent
         except job_setup.CannotStart as fault:
             raise CannotRun("program", str(fault)) from None
@@ -111,14 +111,14 @@ def _run_end(end: supervisor.ProcessEnd, folder: str) -> RunEnd:
 
 
 class ConfinedAgentLauncher(_AgentLauncher):
-    """Starts agents apart from everything that is not theirs."""
+    """Starts agents in a sandbox that shows them only their own files."""
 
     tier = "bubblewrap"
 
     def __init__(self, path: str, *, detail: str = "", processes: int = 0) -> None:
         super().__init__(detail=detail, processes=processes)
         self._bubblewrap = BubblewrapArguments(path)
-        # Read now: what runs inside is what was there when we began.
+        # Read now, so that the script cannot change between now and the agent's start.
         has_scopes = launcher.landlock_version() >= launcher.SCOPE_VERSION
         self._scope = Path(launcher.__file__).read_text(encoding="utf-8") if has_scopes else ""
         self._linking = Path(system_links.__file__).read_text(encoding="utf-8")
@@ -127,7 +127,7 @@ class ConfinedAgentLauncher(_AgentLauncher):
         self, order: AgentLaunch, setting: AgentSetting, limits: ResourceLimits, prompt: int
     ) -> connections.LaunchConnection:
         socket = AGENT_SOCKET_PATH if order.socket else ""
-        # Each try reads the prompt from its start.
+        # Each attempt reads the prompt from its start.
         os.lseek(prompt, 0, os.SEEK_SET)
         view = _agent_file_view(order, setting)
         plan = self._bubblewrap.arguments(
@@ -150,7 +150,10 @@ class ConfinedAgentLauncher(_AgentLauncher):
         return connection
 
     def _link_own_program(self, folders: list[str], pid: int) -> None:
-        """Lets every shell inside find our program. An agent whose shell does not still has it on its own PATH."""
+        """Adds our program to the system folders inside, so that every shell finds it.
+
+        If that fails, it is still on the agent's own PATH.
+        """
         with suppress(subprocess.TimeoutExpired):
             subprocess.run(
                 [sys.executable, "-I", "-S", "-c", self._linking, str(pid), own_program(), *folders],
@@ -164,7 +167,7 @@ class ConfinedAgentLauncher(_AgentLauncher):
 
 
 class PlainAgentLauncher(_AgentLauncher):
-    """Starts agents as what they are: what the user may do, they may."""
+    """Starts agents with all the user's rights."""
 
     tier = "plain"
 
@@ -187,19 +190,19 @@ class PlainAgentLauncher(_AgentLauncher):
 
 PROMPT = "/run/remand/prompt"
 BASE_OBJECTS = "base-objects"
-"""The objects of the real repository, as a confined agent's own git folder names them."""
+"""The path under which a confined agent's git folder refers to the real repository's objects."""
 
 PROGRAM = "remand"
 OWN = str(Path(__file__).parents[2])
-"""Our own package, which agents call: it may lie in the repository that is hidden from them."""
+"""Our own package, which agents call: it may be inside the repository that is hidden from them."""
 
 LONGEST = 1 << 17
-"""The system takes no argument that is longer."""
+"""The longest argument that the system accepts."""
 
 PROCESSES = 2048
 FILE_SIZE = 4096 * MIB
 LEAST_MEMORY = 2048 * MIB
-"""What an agent may use, all of its processes together where they can be counted."""
+"""The least memory that an agent may use, over all of its processes if they can be counted together."""
 
 
 class AgentSetting(NamedTuple):
@@ -210,7 +213,7 @@ class AgentSetting(NamedTuple):
 
 
 def _agent_setting(order: AgentLaunch, processes: int) -> AgentSetting:
-    """The program and the job of a run, both checked to be there; raises CannotRun."""
+    """The program and the job of a run, after checking that both exist; raises CannotRun."""
     folder = order.worktree.folder
     if not os.path.isabs(folder) or not os.path.isdir(folder) or os.path.islink(folder):
         raise CannotRun("git", f"The worktree {folder} was not found. It must be created again.")
@@ -239,7 +242,7 @@ def _agent_setting(order: AgentLaunch, processes: int) -> AgentSetting:
 def _agent_environment(
     order: AgentLaunch, job: Job, *, home: str, temporary: str, socket: str
 ) -> dict[str, str]:
-    """The whole environment of an agent. Which socket is its own is not for the order to say."""
+    """The complete environment of an agent. The order cannot override which socket is its own."""
     for name in order.environment:
         if not name or "=" in name:
             raise CannotRun("program", f"{name!r} cannot be the name of a variable. Fix it in remand.toml.")
@@ -249,7 +252,7 @@ def _agent_environment(
 
 
 def _agent_file_view(order: AgentLaunch, setting: AgentSetting) -> job_setup.FileView:
-    """What a confined agent sees; raises CannotRun."""
+    """The files that a confined agent sees; raises CannotRun."""
     place = order.worktree
     for folder in (place.private_dir, os.path.join(place.private_dir, BASE_OBJECTS)):
         if not os.path.isabs(folder) or os.path.islink(folder) or not os.path.isdir(folder):
@@ -265,7 +268,7 @@ def _agent_file_view(order: AgentLaunch, setting: AgentSetting) -> job_setup.Fil
     view.cover(place.common_dir, place.private_dir, job_setup.Visibility.WRITE)
     view.cover(os.path.join(place.common_dir, BASE_OBJECTS), objects, job_setup.Visibility.READ)
     if os.path.isfile(os.path.join(objects, "info", "alternates")):
-        # What the repository borrows from another one, which is not to be seen, is in the agent's own folder.
+        # The agent's own folder has what the repository borrows from another one, which must stay hidden.
         empty = os.path.join(place.private_dir, BASE_OBJECTS)
         view.cover(os.path.join(place.common_dir, BASE_OBJECTS, "info"), empty, job_setup.Visibility.READ)
     view.show(place.folder, job_setup.Visibility.WRITE)
@@ -275,14 +278,14 @@ def _agent_file_view(order: AgentLaunch, setting: AgentSetting) -> job_setup.Fil
 
 
 def _siblings(order: AgentLaunch) -> list[str]:
-    """Where the worktrees and git folders of other agents are: beside this one's."""
+    """The folders with the worktrees and git folders of other agents, beside this one's."""
     own = (order.worktree.folder, order.worktree.private_dir)
     above = {os.path.dirname(os.path.realpath(path)) for path in own if path}
     return [folder for folder in above if not job_setup.is_system_folder(folder)]
 
 
 def _memory() -> int:
-    """What an agent may have: most of the machine's."""
+    """The memory limit of an agent: most of the machine's memory."""
     try:
         total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (OSError, ValueError):
@@ -291,13 +294,13 @@ def _memory() -> int:
 
 
 def own_program() -> str:
-    """Our own executable, by its path: an agent's PATH may lead to another."""
+    """The absolute path of our own executable, because an agent's PATH may find another."""
     beside = os.path.join(os.path.dirname(os.path.abspath(sys.executable)), PROGRAM)
     return beside if os.access(beside, os.X_OK) else os.path.abspath(shutil.which(PROGRAM) or beside)
 
 
 def link_folders(view: job_setup.FileView) -> list[str]:
-    """The system's folders in which every shell is to find our program: those that an agent reads and may not write."""
+    """The read-only system folders in which every shell should find our program."""
     folders = {os.path.realpath(folder): None for folder in job_setup.SYSTEM_PATH if os.path.isdir(folder)}
     return [folder for folder in folders if view.at(folder) is job_setup.Visibility.READ]
 
@@ -322,7 +325,7 @@ def _program(order: AgentLaunch, path: str) -> str:
 
 
 def _search_path(order: AgentLaunch) -> Iterator[str]:
-    """Where an agent finds programs: the project's own, the user's as the scheduler was started with, and ours."""
+    """Where an agent finds programs: the project's folders, the user's PATH at the scheduler's start, and ours."""
     common = order.worktree.common_dir
     root = os.path.dirname(common) if os.path.basename(common) == ".git" else ""
     yield from program_folders(root) if root else ()
@@ -342,5 +345,5 @@ def _search_path(order: AgentLaunch) -> Iterator[str]:
 
 
 def _holds(folder: str, path: str) -> bool:
-    """True for a folder that a path is, or is in."""
+    """True if a path is the folder or inside it."""
     return f"{path}/".startswith(f"{folder.rstrip('/')}/")

@@ -1,6 +1,7 @@
-"""What a hostile job would try, as its own script that runs inside: it says what it got done.
+"""The attacks that a hostile job would try, as a script that runs inside the sandbox and reports what
+succeeded.
 
-Each attempt returns what it achieved, and nothing when it was kept from it.
+Each attempt returns what it achieved, or an empty string if it was prevented.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ WRITTEN = "written"
 NEW_USERS = 0x10000000
 TRACE, TRACE_NO_MORE = 16, 17
 NOWHERE = ("192.0.2.1", 9)
-"""An address that is nobody's; a datagram socket sends nothing when it connects to it."""
+"""A reserved address without a host; connecting a datagram socket to it sends nothing."""
 
 
 def write(path: str) -> str:
@@ -71,7 +72,7 @@ def trace(pid: str) -> str:
 
 
 def become_root() -> str:
-    """Makes users of its own, in its own process: it would be somebody else afterwards."""
+    """Creates a user namespace in a process of its own, which would be another user afterwards."""
     child = os.fork()
     if child == 0:
         os._exit(ctypes.CDLL(None).unshare(NEW_USERS) & 1)
@@ -97,7 +98,7 @@ def remount(path: str) -> str:
 
 
 def steer_the_kernel(path: str) -> str:
-    """Opens what the kernel is steered by, and writes nothing: that would reach the whole machine."""
+    """Opens a file that controls the kernel, without writing: that would affect the whole machine."""
     os.close(os.open(path, os.O_WRONLY))
     return f"could write {path}"
 
@@ -108,7 +109,7 @@ def inherit(known: str) -> str:
 
 
 def stay(word: str) -> str:
-    """Leaves a process behind in the way daemons do; the word is how it is found."""
+    """Leaves a daemon process behind; the word on its command line identifies it."""
     if os.fork() == 0:
         os.setsid()
         if os.fork() == 0:

@@ -1,4 +1,4 @@
-"""The two programs that launch a job or an agent, bubblewrap and our own launcher, and the ties that bind them to us."""
+"""The programs that launch jobs and agents (bubblewrap and our own launcher), and the connections that end them with us."""
 
 from __future__ import annotations
 
@@ -27,23 +27,24 @@ MAX_REPORT = 1 << 16
 NO_LIMITS: Mapping[int, int] = MappingProxyType({})
 
 HOLDER = '"$@"; exit $?'
-"""Starts bubblewrap, and ends as it does."""
+"""Starts bubblewrap, and exits with its status."""
 
-# The first process inside. It reads its permission, then starts the program and waits for orphans; it takes everything
-# inside with it when the program ends.
+# The first process inside. It waits for permission, then starts the program and reaps orphans. When the
+# program
+# ends, it ends everything inside.
 FIRST = (
     "echo >&0 && read -r permission || exit 125;"
     ' exec 3>&2 2>/dev/null <"$1"; shift; (exec "$@" 2>&3 3>&-); exit $?'
 )
 FIRST_NAME = "remand-sandbox"
-"""What the first process calls itself when it reports that a program cannot be run."""
+"""The name by which the first process reports that a program cannot be run."""
 
 IGNORED_SIGNALS = (signal.SIGPIPE, signal.SIGXFSZ)
-"""Signals that Python ignores, and that what it starts would ignore as well."""
+"""Signals that Python ignores and that its child processes would inherit as ignored."""
 
 
 class LauncherReport(Record, kw_only=True, rename="kebab"):
-    """One line; bubblewrap writes the first field, our own launcher any."""
+    """One status line; bubblewrap sends only the first field, our launcher any."""
 
     child_pid: int = 0
     exit_code: int | None = None
@@ -52,16 +53,16 @@ class LauncherReport(Record, kw_only=True, rename="kebab"):
 
 
 class LaunchConnection(ABC):
-    """The ties to a program that launches a job, waits for permission to start it, and ends it with us."""
+    """The connection to a launching program, which waits for permission to start the job and ends it with us."""
 
     command: Sequence[str | bytes]
     stdin: int
     descriptors: tuple[int, ...]
     """Further descriptors that the program inherits."""
     reports_end = False
-    """True when the program reports how the job ended; else it ends as the job does."""
+    """True if the program reports how the job ended; otherwise it exits with the job's status."""
     mark = ""
-    """In the environment of every process of the job, and of no other; empty where none is needed."""
+    """A variable in the environment of this job's processes alone; empty if none is needed."""
 
     def __init__(self, limits: Mapping[int, int] = NO_LIMITS) -> None:
         self.limits = limits
@@ -77,45 +78,46 @@ class LaunchConnection(ABC):
 
     @abstractmethod
     def await_child(self, seconds: float) -> bool:
-        """True when the job's first process waits for permission within so many seconds."""
+        """True if the job's first process is waiting for permission within so many seconds."""
 
     @abstractmethod
     def permit_start(self, process: subprocess.Popen[bytes]) -> None:
         """Lets the job begin, bound to this process."""
 
     def ancestor(self, process: subprocess.Popen[bytes]) -> int:
-        """The process that the job's processes descend from, orphans among them."""
+        """The process of which all of the job's processes are descendants, orphans included."""
         return process.pid
 
     @abstractmethod
     def end_descriptor(self, first: ProcessHandle) -> int:
-        """Readable when the job has ended, or may have."""
+        """Becomes readable when the job may have ended."""
 
     @abstractmethod
     def has_ended(self) -> bool:
-        """True when the job has. To be called when that descriptor is readable; never waits."""
+        """True if the job has ended. Call it when that descriptor is readable; it does not wait."""
 
     @abstractmethod
     def revoke(self) -> None:
-        """Ends what waits for permission, and a launcher with all it has started."""
+        """Ends a job that waits for permission, or a launcher with everything it started."""
 
     def close(self) -> None:
-        """Closes our ends: whatever is still bound to them ends."""
+        """Closes our ends, which ends whatever is still bound to them."""
         self.child_ends.close()
         self.own_ends.close()
 
 
 class BubblewrapConnection(LaunchConnection):
-    """Ties to bubblewrap, held by a shell that the kernel kills when our end of a socket is closed."""
+    """The connection to bubblewrap, under a shell that the kernel kills when our end of a socket closes."""
 
     def __init__(
         self, path: str, plan: bytes, entry: str, program: Sequence[str], limits: Mapping[int, int]
     ) -> None:
-        """`plan` are bubblewrap's arguments, `entry` is the file inside that the program reads as its input."""
+        """`plan` is bubblewrap's arguments, `entry` the file inside that the program reads as its input."""
         super().__init__(limits)
         first = encode_arguments(["/bin/sh", "-c", FIRST, FIRST_NAME, entry, *program])
         with self.own_ends, self.child_ends:
-            # A file, not a pipe: should nobody be left to read it, bubblewrap would end before what it has begun.
+            # A file, not a pipe: if nobody read the pipe any more, bubblewrap would end before the job that
+            # it started.
             self._info_file = self.own_ends.enter_context(ExitStack())
             self._info = self._info_file.enter_context(memory_file(b""))
             self._plan = self.child_ends.enter_context(memory_file(plan))
@@ -126,7 +128,7 @@ class BubblewrapConnection(LaunchConnection):
             self._tether, self._held = socket.socketpair()
             self.own_ends.enter_context(self._tether)
             self.own_ends.enter_context(self._held)
-            # Nothing is ever written to it: bubblewrap takes it for a list of no arguments, and closes it.
+            # Nothing is ever written to it: bubblewrap reads an empty list of arguments, and closes it.
             self._tether.shutdown(socket.SHUT_WR)
             self.child_ends, self.own_ends = self.child_ends.pop_all(), self.own_ends.pop_all()
         self.stdin = theirs.fileno()
@@ -147,15 +149,16 @@ class BubblewrapConnection(LaunchConnection):
             return False
 
     def _first(self) -> int:
-        """The first process inside, by its number outside; 0 while there is none."""
+        """The process id, seen from outside, of the first process inside; 0 while there is none."""
         try:
             return msgspec.json.decode(os.pread(self._info, MAX_REPORT, 0), type=LauncherReport).child_pid
         except msgspec.MsgspecError:
             return 0
 
     def permit_start(self, process: subprocess.Popen[bytes]) -> None:
-        # Bubblewrap's own binding to its parent has gaps while it makes a sandbox. So the kernel is told to kill the
-        # shell that holds it as soon as the tether is closed, which it is when this process ends in any way.
+        # Bubblewrap's own --die-with-parent has gaps while it sets a sandbox up. So the kernel kills the
+        # shell that
+        # holds it as soon as the tether closes, which happens however this process ends.
         fcntl.fcntl(self._held, fcntl.F_SETOWN, process.pid)
         fcntl.fcntl(self._held, fcntl.F_SETSIG, signal.SIGKILL)
         fcntl.fcntl(self._held, fcntl.F_SETFL, fcntl.fcntl(self._held, fcntl.F_GETFL) | os.O_ASYNC)
@@ -163,7 +166,7 @@ class BubblewrapConnection(LaunchConnection):
         if process.poll() is not None:
             raise ChildProcessError("what holds the sandbox was ended")
         self._pipe.sendall(b"permission\n")
-        # Hundreds of agents would hold as many of these open.
+        # With hundreds of agents, that many would stay open.
         self._info_file.close()
         if not self._needs_pipe:
             self._pipe.close()
@@ -188,7 +191,7 @@ class BubblewrapConnection(LaunchConnection):
 
 
 class LauncherConnection(LaunchConnection):
-    """Pipes to our own launcher: its plan, what it reports, and the permission that it needs for as long as it lives."""
+    """The pipes to our own launcher: its plan, its reports, and the permission that it needs as long as it lives."""
 
     reports_end = True
 
@@ -244,7 +247,7 @@ class LauncherConnection(LaunchConnection):
 
 
 def launcher_command(*descriptors: int) -> list[str]:
-    """How our own launcher is run, given the descriptors of its plan, its reports, and its permission."""
+    """The command of our own launcher, given the descriptors of plan, reports and permission."""
     return [sys.executable, "-I", "-S", launcher.__file__, *map(str, descriptors)]
 
 
@@ -255,7 +258,7 @@ def launcher_plan(
     limits: Mapping[int, int],
     rules: Sequence[tuple[str, bool]] | None = None,
 ) -> bytes:
-    """What our own launcher reads. `rules` are paths for Landlock, and whether they may be written; None for no rules."""
+    """The launcher's plan. `rules` maps paths for Landlock to whether they are writable; None for no rules."""
     names, values = encode_arguments(list(environment)), encode_arguments(list(environment.values()))
     plan = {
         "program": os.fsencode(program),

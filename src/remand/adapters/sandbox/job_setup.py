@@ -1,4 +1,4 @@
-"""What a job is started with: its program, its environment, the tools it needs, and which files it sees."""
+"""What a job is started with: its program, environment, required tools, and visible files."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from remand.app.gates.ports import Job
 
 SYSTEM_PATH = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")
 
-# The same everywhere and at any time, so that a verdict can be repeated; a job's own environment may differ.
+# Always the same, so that results are reproducible; a job's own environment may override it.
 STEADY = {
     "LANG": "C.UTF-8",
     "TZ": "UTC",
     "PYTHONHASHSEED": "0",
-    # Compiled files would be left in the checkout, where the next job would believe them.
+    # Compiled files would stay in the checkout, and the next job would trust them.
     "PYTHONDONTWRITEBYTECODE": "1",
 }
 
@@ -33,7 +33,7 @@ class CannotStart(Exception):  # noqa: N818 - a state of affairs; it never leave
 
 
 def search_path(job: Job) -> list[str]:
-    """The folders in which programs are found: the job's own, as far as they are there, then the system's."""
+    """The existing folders in which programs are found: the job's own, then the system's."""
     own = [folder for folder in job.path if os.path.isabs(folder) and os.path.isdir(folder)]
     return list(dict.fromkeys([*own, *SYSTEM_PATH]))
 
@@ -63,7 +63,7 @@ def find_program(job: Job) -> str:
 
 
 def job_environment(job: Job, *, home: str, temporary: str) -> dict[str, str]:
-    """The whole environment of a job; where it finds programs and its own home is not for it to say."""
+    """The complete environment of a job. The job cannot override its PATH and HOME."""
     for name in job.environment:
         if not name or "=" in name:
             raise CannotStart(f"{name!r} cannot be the name of a variable. Fix it in remand.toml.")
@@ -86,14 +86,14 @@ def encode_arguments(texts: list[str]) -> list[bytes]:
     return given
 
 
-# Where everybody leaves things and every daemon its socket.
+# Shared by everybody: leftovers, and the sockets of daemons.
 SHARED = ("/tmp", "/var/tmp")  # noqa: S108 - named to be hidden
 SOCKETS = ("/run", "/var/run")
 
 HOMES = ("/root", "/home", "/var/home", "/Users")
 _PRIVATE_FOLDERS = ("XDG_RUNTIME_DIR", "XDG_STATE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_CACHE_HOME")
 
-# Readable for root alone: a job of root's keeps root's right to what root owns.
+# Readable only for root: a job that root runs may still read root's files.
 _SYSTEM = (
     *("/etc/shadow", "/etc/shadow-", "/etc/gshadow", "/etc/gshadow-", "/etc/sudoers", "/etc/sudoers.d"),
     *("/etc/ssl/private", "/etc/kubernetes", "/etc/NetworkManager/system-connections"),
@@ -103,18 +103,18 @@ _SYSTEM = (
 _HOST_KEYS = "/etc/ssh/ssh_host_*_key"
 
 CREDENTIALS = ("credentials", "credentials.toml", ".npmrc", ".netrc", ".pypirc", "auth.json")
-"""Files of this name at the top of a tool's folder are secrets (cargo keeps its tokens beside its programs)."""
+"""Files of this name in a tool's folder are secrets (cargo keeps its tokens beside its programs)."""
 
 
 NEVER_WHOLE = (
     *(".local", ".config", ".cache", ".ssh", ".gnupg", ".docker", ".kube", ".aws", ".azure", ".gcloud"),
     *(".password-store", ".mozilla", ".vault"),
 )
-"""Folders in a home that hold much besides programs: of a `bin` in one of them, nothing but that is shown."""
+"""Folders in a home with much besides programs: of a `bin` in one of them, only that `bin` is shown."""
 
 
 def homes() -> list[str]:
-    """The calling user's home as the user database has it, and as the environment has it: that may be an agent's."""
+    """The user's home by the user database, and by the environment, which may be an agent's."""
     named = [os.path.expanduser("~")]
     with suppress(KeyError):
         named.insert(0, pwd.getpwuid(os.getuid()).pw_dir)
@@ -122,7 +122,7 @@ def homes() -> list[str]:
 
 
 def hidden_paths() -> Iterator[str]:
-    """Paths that are masked for every job, as far as they are there."""
+    """Existing paths that are hidden from every job."""
     yield from HOMES
     yield from SOCKETS
     yield from (path for path in (*_SYSTEM, *glob.iglob(_HOST_KEYS)) if os.access(path, os.R_OK))
@@ -131,20 +131,20 @@ def hidden_paths() -> Iterator[str]:
 
 
 def is_system_folder(folder: str) -> bool:
-    """True for a folder that no job can do without: some users of the system have it for a home."""
+    """True for a folder that every job needs; some system users have one as their home."""
     above = os.path.realpath(folder).rstrip("/") + "/"
     return any(f"{os.path.realpath(place)}/".startswith(above) for place in (*SYSTEM_PATH, "/etc"))
 
 
 def shared_folders() -> Iterator[str]:
-    """Folders of which every job gets its own empty one."""
+    """Folders that every job gets as empty folders of its own."""
     yield from SHARED
     if not is_system_folder(tempfile.gettempdir()):
         yield tempfile.gettempdir()
 
 
 def listening_sockets() -> Iterator[str]:
-    """The unix sockets that someone listens on: its own network does not keep a job from these."""
+    """The unix sockets on which a process listens; a separate network does not protect these."""
     for line in read_start("/proc/net/unix").splitlines()[1:]:
         _, slash, path = line.partition(b" /")
         if slash and is_socket(b"/" + path):
@@ -166,14 +166,14 @@ _MAX_FIRST_LINE = 256
 
 
 class Trail(NamedTuple):
-    """Where a path leads: the links on the way, and what is at its end."""
+    """The links along a path, and the path at the end."""
 
     links: tuple[tuple[str, str], ...]
     real: str
 
 
 class Trails:
-    """Follows links, one by one, and remembers those it has seen."""
+    """Follows links one by one, and remembers the ones already followed."""
 
     def __init__(self) -> None:
         self._targets: dict[str, str] = {}
@@ -197,7 +197,7 @@ class Trails:
         return Trail(tuple(links), done or "/")
 
     def _target(self, path: str) -> str:
-        """What a link leads to; empty for anything else."""
+        """The target of a link; empty for anything else."""
         if path not in self._targets:
             try:
                 self._targets[path] = os.readlink(path)
@@ -207,12 +207,12 @@ class Trails:
 
 
 def _parts(path: str) -> list[str]:
-    """The names in a path, the last one first."""
+    """The names in a path, last one first."""
     return [part for part in reversed(path.split("/")) if part not in ("", ".")]
 
 
 class RequiredPaths:
-    """Collects the paths that a job's programs cannot do without."""
+    """Collects the paths that a job's programs need."""
 
     def __init__(self, trails: Trails, is_own: Callable[[str], bool]) -> None:
         self._trails = trails
@@ -221,9 +221,9 @@ class RequiredPaths:
         self.paths: dict[str, None] = {}
 
     def of(self, job: Job, program: str, path: list[str]) -> list[str]:
-        """The paths that are to be readable so that a program and those in the job's folders work.
+        """The paths that must be readable so that the program, and those in the job's folders, work.
 
-        A program in the checkout needs nothing: where it links to is for whoever wrote it to say.
+        Nothing is added for a program in the checkout: it does not decide what else becomes visible.
         """
         for folder in path:
             self._folder(folder)
@@ -236,7 +236,7 @@ class RequiredPaths:
         return list(self.paths)
 
     def _folder(self, folder: str) -> None:
-        """A folder of programs, with its prefix and whatever its links lead to."""
+        """Adds a folder of programs, with its prefix and whatever its links lead to."""
         if folder in self.paths or folder in SYSTEM_PATH:
             return
         self.paths[folder] = None
@@ -249,7 +249,7 @@ class RequiredPaths:
             self._folder(base)
 
     def _file(self, path: str) -> None:
-        """A single program, by its path or a link's, with its prefix where it has one; nothing but a program."""
+        """Adds a single program, by its path or a link's, with its prefix if it has one."""
         real = self._trails.follow(path).real
         if not os.path.isfile(real) or not os.access(real, os.X_OK):
             return
@@ -258,12 +258,12 @@ class RequiredPaths:
         self.paths[real if prefix == os.path.dirname(real) else prefix] = None
 
     def _prefix(self, folder: str) -> str:
-        """`X` for `X/bin` where X belongs to these programs alone; else the folder itself."""
+        """`X` for `X/bin` if X contains only these programs' files; else the folder itself."""
         above = os.path.dirname(folder)
         if os.path.basename(folder) not in PROGRAM_FOLDERS or not self._is_own(above):
             return folder
         is_worktree = any(os.path.lexists(os.path.join(above, name)) for name in _WORKTREE)
-        # A folder of shims is a version manager's, which is often installed by a clone.
+        # A folder of shims belongs to a version manager, often installed as a git clone.
         return folder if is_worktree and os.path.basename(folder) != SHIMS else above
 
 
@@ -276,7 +276,7 @@ def _targets(folder: str) -> Iterator[str]:
 
 
 def _base_interpreter(prefix: str) -> str:
-    """The folder of the interpreter that a Python environment was made from; empty for anything else."""
+    """The folder of the interpreter from which a Python environment was made; empty for anything else."""
     settings = read_start(os.path.join(prefix, "pyvenv.cfg"), 1 << 16).decode("utf-8", "replace")
     pairs = (line.partition("=") for line in settings.splitlines())
     folder = next((value.strip() for name, _, value in pairs if name.strip() == "home"), "")
@@ -284,7 +284,7 @@ def _base_interpreter(prefix: str) -> str:
 
 
 def interpreter_of(program: str) -> str:
-    """What a script's first line says it is run by; empty when it is no script."""
+    """The interpreter in a script's first line; empty if it is no script."""
     line = read_start(program, _MAX_FIRST_LINE).partition(b"\n")[0]
     words = os.fsdecode(line[2:]).split() if line.startswith(b"#!") else []
     if not words:
@@ -298,11 +298,11 @@ RESOLVER = "/etc/resolv.conf"
 
 
 class Visibility(Enum):
-    """How a path and everything below it is seen, up to the next path that is named."""
+    """How a path and everything below it is seen, up to the next path with its own setting."""
 
     HIDDEN = "hidden"
     FRESH = "fresh"
-    """Empty at first, and its own to write."""
+    """Empty at first, and writable."""
     READ = "read"
     WRITE = "write"
 
@@ -311,7 +311,7 @@ MASKED = (Visibility.HIDDEN, Visibility.FRESH)
 
 
 class FileView:
-    """Paths and how they are seen; of two that hold for a file, the longer one decides."""
+    """Paths with their visibility; if two apply to a file, the longer path decides."""
 
     def __init__(self) -> None:
         self._places: dict[str, Visibility] = {"/": Visibility.READ}
@@ -320,7 +320,7 @@ class FileView:
         self.trails = Trails()
 
     def show(self, path: str, visibility: Visibility) -> None:
-        """Says how a path is seen; links on the way to it are kept, should what holds them be masked."""
+        """Sets a path's visibility; keeps the links on the way to it, even if their folder is masked."""
         if not os.path.isabs(path):
             return
         links, real = self.trails.follow(path)
@@ -330,7 +330,7 @@ class FileView:
         self._places[real] = visibility
 
     def cover(self, path: str, source: str, visibility: Visibility) -> None:
-        """Puts something else in a path's place: rules for anything below it are dropped."""
+        """Puts something else at a path; drops the settings of everything below it."""
         links, real = self.trails.follow(path)
         self._links.update(links)
         below = real + "/"
@@ -348,7 +348,7 @@ class FileView:
         return self._places[path]
 
     def covers(self, path: str) -> bool:
-        """True when something is masked at or below a path."""
+        """True if something is masked at or below a path."""
         below = path.rstrip("/") + "/"
         return any(
             (place == path or place.startswith(below)) and visibility in MASKED
@@ -356,18 +356,18 @@ class FileView:
         )
 
     def places(self) -> list[tuple[str, Visibility]]:
-        """Every path that is seen otherwise than what holds it, outer ones first."""
+        """Every path whose visibility differs from its parent's, outer paths first."""
         found = []
         for path, visibility in sorted(self._places.items()):
             outer = self.at(os.path.dirname(path))
-            # What is masked already need not be hidden in it.
+            # What is inside a masked folder need not be hidden.
             is_same = visibility is outer or (visibility is Visibility.HIDDEN and outer in MASKED)
             if path in self._sources or (path != "/" and not is_same):
                 found.append((path, visibility))
         return found
 
     def links(self) -> list[tuple[str, str]]:
-        """The links that have to be made again, as what holds them is masked."""
+        """The links to recreate because the folders that contain them are masked."""
         return sorted(
             (path, target)
             for path, target in self._links.items()
@@ -375,7 +375,7 @@ class FileView:
         )
 
     def parts(self) -> Iterator[tuple[str, Visibility]]:
-        """The files and folders that together are what is seen, for rules that can only add."""
+        """The visible files and folders one by one, for rules that can only add."""
         inner: dict[str, set[str]] = {}
         for path, _ in self.places():
             names = path[1:].split("/")
@@ -397,7 +397,7 @@ class FileView:
 
 
 def _names(folder: str) -> list[str]:
-    """The entries of a folder that are no links: those lead to what has rules of its own."""
+    """The entries of a folder except links, whose targets have rules of their own."""
     try:
         with os.scandir(folder) as entries:
             return [entry.name for entry in entries if not entry.is_symlink()]
@@ -406,7 +406,7 @@ def _names(folder: str) -> list[str]:
 
 
 def job_file_view(job: Job, program: str, *, own: Iterable[str] = (), hide: Iterable[str] = ()) -> FileView:
-    """What a job sees. `own` are further folders it may write, `hide` further paths that are masked."""
+    """What a job sees. `own` are further writable folders, `hide` further masked paths."""
     view = FileView()
     for path in hidden_paths():
         view.show(path, Visibility.HIDDEN)
@@ -428,7 +428,7 @@ def _writable(job: Job) -> list[str]:
 
 
 def _readable(view: FileView, job: Job, program: str) -> list[str]:
-    """What is asked for, and what the job's programs need, but for secrets that lie among it."""
+    """The requested paths, and those that the job's programs need, without secrets among them."""
     of_many = [os.path.join(home, name) for home in homes() for name in NEVER_WHOLE]
     needs = RequiredPaths(view.trails, lambda path: not view.covers(path) and path not in of_many)
     own = tuple(os.path.join(view.trails.follow(path).real, "") for path in _writable(job))

@@ -1,10 +1,11 @@
-"""Starts a program with fewer rights than its user has, as its own script run by `python -I -S`.
+"""Starts a program with fewer rights than its user has; a script of its own, run by `python -I -S`.
 
-Given three descriptors, it starts one job and watches over it: it reads its plan, reports what happens as lines of
-JSON, and waits for permission before the job begins. The job's processes are its descendants for as long as they live,
-those that were orphaned included.
+Given three descriptors, it starts one job and supervises it: it reads the plan, reports events as lines of
+JSON, and waits for permission before the job begins. All of the job's processes stay its descendants, orphans
+included.
 
-Given `scope` and a command, it cuts itself off from the abstract unix sockets of others, then becomes that command.
+Given `scope` and a command, it cuts itself off from the abstract unix sockets of others, then executes the
+command.
 """
 
 from __future__ import annotations
@@ -20,14 +21,14 @@ import time
 from _thread import start_new_thread
 
 TYPE_CHECKING = False
-if TYPE_CHECKING:  # importing typing or signal would take longer than all the rest
+if TYPE_CHECKING:  # Importing typing or signal would take longer than everything else.
     from typing import Any, NoReturn
 
 KILL = 9
 STEP = 0.005
 CANNOT_RUN = 126
 
-# prctl
+# Constants of prctl.
 SET_PDEATHSIG = 1
 SET_DUMPABLE = 4
 CAPBSET_DROP = 24
@@ -38,13 +39,13 @@ CAP_AMBIENT_CLEAR_ALL = 4
 LAST_CAPABILITY = 63
 CAPABILITY_VERSION = 0x20080522
 
-# Landlock
+# Constants of Landlock.
 CREATE_RULESET = 444
 ADD_RULE = 445
 RESTRICT_SELF = 446
 ASK_VERSION = 1
 SCOPE_VERSION = 6
-"""The first version, that of Linux 6.12, that knows scopes."""
+"""The first Landlock version with scopes; Linux 6.12 has it."""
 ABSTRACT_SOCKETS = 1
 EXECUTE, WRITE_FILE, READ_FILE, READ_DIR = 1, 2, 4, 8
 TRUNCATE, USE_DEVICE = 1 << 14, 1 << 15
@@ -56,7 +57,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def _check(answer: int, what: str) -> int:
-    """Passes on what the kernel answered; raises when it was an error."""
+    """Returns the kernel's answer; raises if it was an error."""
     if answer < 0:
         number = ctypes.get_errno()
         raise OSError(number, f"{what}: {os.strerror(number)}")
@@ -68,11 +69,12 @@ def _control(option: int, value: int) -> int:
     return int(_libc.prctl(option, ctypes.c_ulong(value), zero, zero, zero))
 
 
-# ------------------------------------------------------------------------------------------ the watching process
+# ---------------------------------------------------------------------------------------- the supervising
+# process
 
 
 def launch(plan: int, status: int, permission: int) -> None:
-    """Launches the job of a plan; once it ends, or nobody is left to give permission, ends all that it has started."""
+    """Launches the job of a plan. When the job ends, or permission is withdrawn, kills everything it started."""
     for descriptor in (plan, status, permission):
         os.set_inheritable(descriptor, False)
     with open(plan, "rb") as file:
@@ -80,7 +82,7 @@ def launch(plan: int, status: int, permission: int) -> None:
     try:
         if IS_LINUX:
             _check(_control(SET_CHILD_SUBREAPER, 1), "keeping orphans")
-            # The job can look neither into this process nor into its memory.
+            # The job can neither trace this process nor read its memory.
             _check(_control(SET_DUMPABLE, 0), "keeping its memory to itself")
     except OSError as fault:
         _report(status, fault=str(fault))
@@ -91,7 +93,7 @@ def launch(plan: int, status: int, permission: int) -> None:
         _start_job(wanted, status, permission, is_ready)
     os.close(is_ready)
     if not os.read(ready, 1):
-        return  # it has reported why
+        return  # It has reported why.
     _report(status, child_pid=job)
     start_new_thread(_kill_with, (permission, job))
     how = _wait_for(job)
@@ -103,7 +105,7 @@ def launch(plan: int, status: int, permission: int) -> None:
 
 
 def _report(status: int, **fields: object) -> None:
-    """Writes one line of JSON; letters that would have to be escaped become question marks."""
+    """Writes one line of JSON; replaces characters that would need escapes by question marks."""
     parts = []
     for name, value in fields.items():
         text = str(value)
@@ -114,11 +116,11 @@ def _report(status: int, **fields: object) -> None:
     try:
         os.write(status, ("{" + ", ".join(parts) + "}\n").encode())
     except BrokenPipeError:
-        return  # nobody is left to read it
+        return  # Nobody reads any more.
 
 
 def _wait_for(job: int) -> int | None:
-    """Waits for every process that ends, until the job itself does; how it did, if that can be known."""
+    """Reaps processes until the job itself ends; returns its status, if that can be known."""
     while True:
         try:
             pid, how = os.wait()
@@ -129,7 +131,7 @@ def _wait_for(job: int) -> int | None:
 
 
 def _kill_with(permission: int, job: int) -> None:
-    """Kills everything, again and again, once the other end of a pipe is closed."""
+    """Kills everything, repeatedly, once the other end of a pipe closes."""
     closing = select.poll()
     closing.register(permission, 0)
     closing.poll()
@@ -139,7 +141,7 @@ def _kill_with(permission: int, job: int) -> None:
 
 
 def _kill_and_wait(job: int) -> None:
-    """Kills everything below this process. What its parents have left behind are children of this one by then."""
+    """Kills all descendants. Orphans have become children of this process by then."""
     while True:
         _kill_all(job)
         try:
@@ -151,7 +153,7 @@ def _kill_and_wait(job: int) -> None:
 
 
 def _kill_all(job: int) -> None:
-    """Kills what is below this process; where that cannot be known, the group that the job leads."""
+    """Kills all descendants; if they cannot be listed, kills the job's process group."""
     for pid in _descendants(os.getpid()) if IS_LINUX else [-job]:
         try:
             os.kill(pid, KILL)
@@ -178,9 +180,9 @@ def _descendants(ancestor: int) -> list[int]:
 
 
 def _start_job(wanted: dict[str, Any], status: int, permission: int, is_ready: int) -> NoReturn:
-    """Waits for permission and becomes the job.
+    """Waits for permission and executes the job.
 
-    It says that it is ready once it is bound to the process that watches over it: before, there is no permission.
+    Reports that it is ready once it is bound to the supervising process; permission comes only after that.
     """
     try:
         if IS_LINUX:
@@ -205,7 +207,7 @@ def _start_job(wanted: dict[str, Any], status: int, permission: int, is_ready: i
 
 
 def _give_up_rights(wanted: dict[str, Any]) -> None:
-    """Leaves root without its powers: what remains is what its files let their owner do."""
+    """Drops root's capabilities: only what file owners may do remains."""
     _check(_control(SET_NO_NEW_PRIVS, 1), "no new privileges")
     if wanted["rules"] is not None:
         _restrict_files(wanted["rules"], is_offline=not wanted["network"])
@@ -217,7 +219,7 @@ def _give_up_rights(wanted: dict[str, Any]) -> None:
 
 
 def _become(program: bytes, arguments: list[bytes], environment: dict[bytes, bytes]) -> NoReturn:
-    """Becomes a program; a script without a first line that names its interpreter is the shell's."""
+    """Executes a program; runs a script without an interpreter line in the shell."""
     try:
         os.execve(program, arguments, environment)  # noqa: S606 - becoming the job is the point
     except OSError as fault:
@@ -230,19 +232,19 @@ def _become(program: bytes, arguments: list[bytes], environment: dict[bytes, byt
 
 
 def landlock_version() -> int:
-    """The version of Landlock that this kernel has; below 1 for none."""
+    """The Landlock version of this kernel; below 1 if there is none."""
     return int(_libc.syscall(CREATE_RULESET, None, ctypes.c_size_t(0), ASK_VERSION)) if IS_LINUX else 0
 
 
 def _create_ruleset(*handled: int) -> int:
-    """A ruleset that removes the given rights to files, to the network, and beyond a scope."""
+    """A ruleset that denies the given rights to files, to the network, and beyond a scope."""
     attributes = (ctypes.c_uint64 * len(handled))(*handled)
     size = ctypes.c_size_t(ctypes.sizeof(attributes))
     return _check(_libc.syscall(CREATE_RULESET, attributes, size, 0), "Landlock")
 
 
 def _restrict_files(rules: list[tuple[bytes, bool]], *, is_offline: bool) -> None:
-    """Lets this process and all it starts touch what the rules name, and nothing else."""
+    """Restricts this process and its children to the paths in the rules."""
     version = _check(landlock_version(), "Landlock")
     files = (1 << 13) - 1
     for since, right in ((2, 1 << 13), (3, TRUNCATE), (5, USE_DEVICE)):
@@ -258,7 +260,7 @@ def _restrict_files(rules: list[tuple[bytes, bool]], *, is_offline: bool) -> Non
 
 
 def _allow(ruleset: int, path: bytes, rights: int) -> None:
-    """Adds a path with everything below it; one that is gone is passed over."""
+    """Allows a path with everything below it; ignores one that is gone."""
     try:
         descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)
     except OSError:
@@ -273,7 +275,7 @@ def _allow(ruleset: int, path: bytes, rights: int) -> None:
 
 
 def scope(command: list[str]) -> None:
-    """Becomes a command that can reach, of abstract unix sockets, none but its own. Needs Linux 6.12."""
+    """Executes a command that can reach no abstract unix sockets but its own. Needs Linux 6.12."""
     try:
         ruleset = _create_ruleset(0, 0, ABSTRACT_SOCKETS)
         _check(_libc.syscall(RESTRICT_SELF, ruleset, 0), "Landlock")
@@ -288,4 +290,4 @@ if __name__ == "__main__":
     if sys.argv[1] == "scope":
         scope(sys.argv[2:])
     launch(*(int(argument) for argument in sys.argv[1:4]))
-    os._exit(0)  # what Python would clean up on its way out is nobody's
+    os._exit(0)  # Nothing here needs Python's clean-up at exit.

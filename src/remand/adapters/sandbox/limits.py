@@ -28,7 +28,7 @@ _finding = threading.Lock()
 
 
 class ControlGroup:
-    """One job's groups: one for both controllers in the unified tree, one for each in the old ones."""
+    """One job's control groups: one for both controllers in the unified tree, one for each in the old ones."""
 
     def __init__(self, places: Mapping[str, str], limits: JobLimits) -> None:
         name = f"{_PREFIX}{secrets.token_hex(8)}"
@@ -46,17 +46,17 @@ class ControlGroup:
 
     @property
     def bounds_memory(self) -> bool:
-        """True when memory is counted over all processes together."""
+        """True if memory is limited over all processes together."""
         return "memory" in self._folders
 
     def join(self, pid: int) -> None:
-        """Puts a process in, and with it all that it will start."""
+        """Adds a process, and with it everything it will start."""
         for folder in dict.fromkeys(self._folders.values()):
             with open(os.path.join(folder, "cgroup.procs"), "w", encoding="ascii") as file:
                 file.write(str(pid))
 
     def kill(self) -> None:
-        """Ends every process in the groups; none can be started meanwhile."""
+        """Kills all processes in the groups, while none can be started."""
         for folder in dict.fromkeys(self._folders.values()):
             if not _write(folder, "cgroup.kill", "1"):
                 _write(folder, "pids.max", "0")
@@ -65,7 +65,7 @@ class ControlGroup:
                         os.kill(pid, signal.SIGKILL)
 
     def reached_bound(self) -> str:
-        """Which bound the job ran into; empty for none."""
+        """Which limit the job reached; empty for none."""
         if "memory" in self._folders and _count(self._folders["memory"], _OOM_FILES, "oom_kill"):
             return f"It ran into the memory limit of {self._limits.memory // MIB} MiB."
         if "pids" in self._folders and _count(self._folders["pids"], ("pids.events",), "max"):
@@ -73,11 +73,11 @@ class ControlGroup:
         return ""
 
     def try_remove(self) -> bool:
-        """Removes the groups as far as nothing is left in them; False when something is."""
+        """Removes the groups if they are empty; False if they are not."""
         return not [folder for folder in dict.fromkeys(self._folders.values()) if not _remove(folder)]
 
     def close(self) -> bool:
-        """Removes the groups; False when something in them would not end."""
+        """Removes the groups; False if a process in them does not end."""
         deadline = time.monotonic() + CLOSE_SECONDS
         while left := [folder for folder in self._folders.values() if not _remove(folder)]:
             if time.monotonic() > deadline:
@@ -92,7 +92,7 @@ _OOM_FILES = ("memory.events", "memory.oom_control")
 
 
 def _bounds(controller: str, limits: JobLimits) -> Iterator[tuple[str, str]]:
-    """Files of both kinds of trees and what is written to them; those that are not there are passed over."""
+    """The files of both kinds of trees and their values; skips missing files."""
     if controller == "pids":
         yield "pids.max", str(limits.processes)
         return
@@ -104,7 +104,7 @@ def _bounds(controller: str, limits: JobLimits) -> Iterator[tuple[str, str]]:
 
 
 def _write(folder: str, name: str, value: str) -> bool:
-    """Writes to a file that is there; False when it is not, or may not be written."""
+    """Writes to an existing file; False if it is missing or not writable."""
     try:
         descriptor = os.open(os.path.join(folder, name), os.O_WRONLY)
     except OSError:
@@ -146,7 +146,7 @@ def _remove(folder: str) -> bool:
 
 
 def make_group(limits: JobLimits) -> ControlGroup | None:
-    """A group for one job; None where the system lets us make none."""
+    """A control group for one job; None if the system does not let us create any."""
     with _finding:
         places = _places()
     try:
@@ -157,7 +157,7 @@ def make_group(limits: JobLimits) -> ControlGroup | None:
 
 @cache
 def _places() -> dict[str, str]:
-    """Where groups can be made and joined, by controller; found out by doing it."""
+    """Where groups can be created and joined, by controller; found by trying."""
     found = {name: folder for name in CONTROLLERS if (folder := _place(name)) and _works(name, folder)}
     for folder in found.values():
         _remove_orphans(folder)
@@ -165,7 +165,7 @@ def _places() -> dict[str, str]:
 
 
 def _place(controller: str) -> str:
-    """The nearest folder, this process's own group or one above it, whose groups have a controller; or none."""
+    """The nearest folder, from this process's group upwards, that supports a controller; empty if there is none."""
     for line in _read("/proc/self/cgroup").splitlines():
         _, names, path = line.split(":", 2)
         if controller in names.split(","):
@@ -179,7 +179,7 @@ def _place(controller: str) -> str:
 
 
 def _group_folders(kind: str, option: str, path: str) -> Iterator[str]:
-    """A group's folder in the tree of a kind, and those above it."""
+    """A group's folder in a tree, and its parents."""
     for line in _read("/proc/self/mountinfo").splitlines():
         before, _, after = line.partition(" - ")
         root, point = before.split()[3:5]
@@ -196,7 +196,7 @@ def _group_folders(kind: str, option: str, path: str) -> Iterator[str]:
 
 
 def _works(controller: str, folder: str) -> bool:
-    """True when a process can be put into a group made there."""
+    """True if a process can be put into a group created there."""
     try:
         tried = ControlGroup({controller: folder}, JobLimits())
     except OSError:
@@ -213,7 +213,7 @@ def _works(controller: str, folder: str) -> bool:
 
 
 def _remove_orphans(folder: str) -> None:
-    """Removes old groups whose maker was killed; one that still holds a process stays."""
+    """Removes old groups whose creator was killed; keeps those with running processes."""
     with suppress(OSError):
         for name in os.listdir(folder):
             path = os.path.join(folder, name)
@@ -225,13 +225,13 @@ OPEN_FILES = 4096
 MAX_SECONDS = 1e6
 RESERVE = 512 * MIB
 RESERVED_FILES = 10_000
-"""Room that whoever writes has to leave on a disk."""
-# Reserved and never used address space is normal for JavaScript and Go; only what is written counts as data.
+"""Free space that jobs must leave on a disk."""
+# JavaScript and Go reserve much address space without using it; only written memory counts as data.
 ADDRESS_SPACE = 16
 
 
 class ResourceLimits:
-    """The bounds of one job, from before it starts until nothing of it is left."""
+    """The limits of one job, from before its start until all its processes have ended."""
 
     def __init__(self, limits: JobLimits) -> None:
         self.limits = limits
@@ -248,20 +248,21 @@ class ResourceLimits:
             self._group.close()
 
     def of_each_process(self, *, has_own_users: bool) -> Mapping[int, int]:
-        """The limits of each process. Where a group counts memory, none is needed for that."""
+        """The limits of each process. If a group limits memory, none is needed for that."""
         limits = self.limits
         bounds = {
             resource.RLIMIT_CORE: 0,
             resource.RLIMIT_NOFILE: OPEN_FILES,
             resource.RLIMIT_FSIZE: limits.file_size,
-            # The clock on the wall stops a job; this stops what should ever get away from it.
+            # The wall clock stops a job; this stops processes that escape it.
             resource.RLIMIT_CPU: math.ceil(min(limits.seconds, MAX_SECONDS) * (os.cpu_count() or 1)) + 1,
-            # The kernel counts all that a user runs, unless the job has users of its own. Root is not counted.
+            # The kernel counts all processes of a user, unless the job has users of its own. It does not
+            # count root's.
             resource.RLIMIT_NPROC: limits.processes + (0 if has_own_users else _count_user_threads()),
         }
         if not (self._group and self._group.bounds_memory):
             bounds |= {resource.RLIMIT_DATA: limits.memory, resource.RLIMIT_AS: limits.memory * ADDRESS_SPACE}
-        # A limit can be lowered by anyone, and raised by none but root.
+        # Anyone can lower a limit; only root can raise one.
         hard = {kind: resource.getrlimit(kind)[1] for kind in bounds}
         return {
             kind: value if hard[kind] == resource.RLIM_INFINITY else min(value, hard[kind])
@@ -269,22 +270,22 @@ class ResourceLimits:
         }
 
     def add_process(self, pid: int) -> None:
-        """Puts a job's first process into its group, before it does anything."""
+        """Puts a job's first process into its group before it runs."""
         if self._group:
             self._group.join(pid)
 
     def kill(self) -> None:
-        """Ends whatever is in the group. To do so it lets nothing start there, which counts as a bound, too."""
+        """Kills everything in the group. Prevents new processes meanwhile, which counts as reaching a limit, too."""
         if self._group:
             self._reached = self._reached or self._group.reached_bound()
             self._group.kill()
 
     def try_close(self) -> bool:
-        """Removes the group if nothing is left in it; False when that has to be tried again. Never waits."""
+        """Removes the group if it is empty; False if the caller has to try again. Never waits."""
         return self._group is None or self._group.try_remove()
 
     def reached_bound(self) -> str:
-        """Which limit the job had run into when it was ended; empty when that is unknown."""
+        """The limit that the job had reached when it ended; empty if that is unknown."""
         return self._reached
 
 
@@ -294,7 +295,7 @@ def set_limits(pid: int, limits: Mapping[int, int]) -> None:
 
 
 def _count_user_threads() -> int:
-    """How many threads this user runs; 0 for root, whom the kernel does not count."""
+    """The number of this user's threads; 0 for root, whom the kernel does not count."""
     total = 0
     own = os.getuid()
     if own == 0:
@@ -310,7 +311,7 @@ def _count_user_threads() -> int:
 
 
 def is_full(folder: str) -> bool:
-    """True when the disk of a folder is nearly full."""
+    """True if the disk of a folder is nearly full."""
     try:
         state = os.statvfs(folder)
     except OSError:
@@ -320,7 +321,7 @@ def is_full(folder: str) -> bool:
 
 
 def allow_open_files(count: int) -> None:
-    """Lets this process have so many files open, as far as it may say so itself: each agent takes a few."""
+    """Raises this process's limit of open files as far as it may: each agent needs a few."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = count if hard == resource.RLIM_INFINITY else min(count, hard)
     if soft != resource.RLIM_INFINITY and soft < wanted:

@@ -1,4 +1,4 @@
-"""Processes, their pipes, what they print, and how to end them with all of their descendants."""
+"""Processes: their pipes and output, and ending them with all of their descendants."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from remand.adapters.system.files import read_start
 
 
 def is_ready(descriptor: int, seconds: float) -> bool:
-    """True when a descriptor has something to read within so many seconds. Unlike select, it takes any number."""
+    """True if a descriptor becomes readable within so many seconds. Unlike select, it accepts any number."""
     poll = select.poll()
     poll.register(descriptor, select.POLLIN)
     return bool(poll.poll(ceil(seconds * 1000)))
@@ -33,7 +33,7 @@ def make_pipe(reader: ExitStack, writer: ExitStack) -> tuple[FileIO, FileIO]:
 
 @contextmanager
 def memory_file(content: bytes) -> Iterator[int]:
-    """The descriptor of a file without a name that holds a content."""
+    """The descriptor of an anonymous file with this content."""
     has_memory_files = hasattr(os, "memfd_create")
     with (
         os.fdopen(os.memfd_create("remand"), "w+b") if has_memory_files else tempfile.TemporaryFile()
@@ -48,7 +48,7 @@ _TABLE_SECONDS = 0.05
 
 
 class ProcessHandle:
-    """A process that is no child of ours, held so that no other can be mistaken for it."""
+    """A handle of a process that is not our child, so that a reused process id cannot be mistaken for it."""
 
     def __init__(self, pid: int) -> None:
         self.pid = pid
@@ -60,10 +60,10 @@ class ProcessHandle:
         except ProcessLookupError:
             self._is_gone = True
         except (AttributeError, OSError):
-            pass  # Not on this system: the number has to do.
+            pass  # Not available on this system: the process id has to do.
 
     def kill(self) -> None:
-        """Kills it; where only its number is known, with the group it leads."""
+        """Kills it; if only its id is known, kills the process group that it leads."""
         with suppress(OSError):
             if self.descriptor >= 0:
                 signal.pidfd_send_signal(self.descriptor, signal.SIGKILL)
@@ -85,7 +85,7 @@ class ProcessEntry(NamedTuple):
 
 
 def running_processes() -> Iterator[ProcessEntry]:
-    """The processes that run now; those that have ended and were not waited for are left out."""
+    """The running processes, without those that have ended and were not reaped."""
     for name in os.listdir("/proc") if os.path.isdir("/proc/self") else ():
         if not name.isdigit():
             continue
@@ -99,14 +99,14 @@ def running_processes() -> Iterator[ProcessEntry]:
 
 
 class ProcessTable:
-    """The processes that run: read again when the last time is a while ago, or a process has started since."""
+    """The running processes; read again after a while, or if a process has started since."""
 
     def __init__(self) -> None:
         self._read_at = -_TABLE_SECONDS
         self._table: list[ProcessEntry] = []
 
     def now(self, child: int) -> list[ProcessEntry]:
-        """The processes, for whoever looks for those of this one."""
+        """The processes, read after this child was started."""
         is_old = time.monotonic() - self._read_at >= _TABLE_SECONDS
         if is_old or all(entry.pid != child for entry in self._table):
             self._table, self._read_at = list(running_processes()), time.monotonic()
@@ -114,7 +114,7 @@ class ProcessTable:
 
 
 def descendants(ancestor: int, table: Sequence[ProcessEntry]) -> set[int]:
-    """The processes that a process has started, and those that these have."""
+    """The processes that a process has started, directly or indirectly."""
     found: set[int] = set()
     size = -1
     while size < len(found):
@@ -124,7 +124,7 @@ def descendants(ancestor: int, table: Sequence[ProcessEntry]) -> set[int]:
 
 
 def kill_all_below(holder: int, mark: str, seconds: float) -> bool:
-    """Kills what descends from a process, is in its session, or carries its mark; False when something stays."""
+    """Kills a process's descendants, its session, and processes with its mark; False if some remain."""
     deadline = time.monotonic() + seconds
     while found := _processes_below(holder, mark):
         for pid in found:
@@ -137,7 +137,7 @@ def kill_all_below(holder: int, mark: str, seconds: float) -> bool:
 
 
 def _processes_below(holder: int, mark: str) -> set[int]:
-    """Everything that belongs to a holder. Orphans become its children; once it is dead, session and mark identify them."""
+    """All processes of a holder. Orphans become its children; once it is dead, session and mark identify them."""
     table = list(running_processes())
     found = descendants(holder, table)
     if all(entry.pid != holder for entry in table):
@@ -154,12 +154,12 @@ def _mentions(pid: int, file_name: str, word: str) -> bool:
 
 
 def is_argument_in_use(word: str) -> bool:
-    """True when a process runs that was started with a word on its command line."""
+    """True if a running process has the word on its command line."""
     return any(_mentions(entry.pid, "cmdline", word) for entry in running_processes())
 
 
 class OrphanKiller:
-    """Kills what a killed holder has left behind, in its own thread, for callers that may not wait."""
+    """Kills what a killed holder left, in a thread of its own, for callers that may not wait."""
 
     def __init__(self, holder: int, mark: str, seconds: float) -> None:
         self._arguments = (holder, mark, seconds)
@@ -168,7 +168,7 @@ class OrphanKiller:
         """True when something would not end."""
 
     def is_done(self) -> bool:
-        """Starts it when first asked; True when nothing is left, or the time is up."""
+        """Starts the thread at the first call; True when nothing is left, or the time is up."""
         if self._thread is None:
             self._thread = threading.Thread(target=self._run, daemon=True)
             self._thread.start()
@@ -187,7 +187,7 @@ LEFT_OUT = b"\n[... output left out here ...]\n"
 
 
 class BoundedOutput:
-    """Head and tail of a stream, in memory bounded by three halves of the limit."""
+    """The beginning and end of a stream, in memory of at most one and a half times the limit."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
@@ -209,11 +209,11 @@ class BoundedOutput:
 
     @property
     def is_cut(self) -> bool:
-        """True when there was more than is kept."""
+        """True if some of it was dropped."""
         return self._length > self._limit
 
     def content(self) -> bytes:
-        """All of it; when it is too much, its head, a line that says so, and its tail."""
+        """The whole content; if it is too long, its beginning, a line that says so, and its end."""
         if not self.is_cut:
             return bytes(self._head + self._tail)
         tail = self._tail_size - len(LEFT_OUT)
@@ -224,9 +224,9 @@ class BoundedOutput:
 
 
 class OutputLog:
-    """A file of what is printed, as it comes up to a size; of what follows the end is kept, and written last.
+    """A log file of output: written as it comes up to a size; of the rest, the end is written last.
 
-    A log that cannot be written, as on a full disk, is cut short: the agent continues.
+    If writing fails, as on a full disk, the log is cut short and the agent continues.
     """
 
     HEAD = 1 << 19
@@ -253,14 +253,14 @@ class OutputLog:
             del self._tail[: -self.TAIL]
 
     def close(self) -> None:
-        """Writes what was kept for the end."""
+        """Writes the kept end."""
         is_cut = self._is_cut or len(self._tail) > self.TAIL
         self._append((LEFT_OUT if is_cut else b"") + self._tail[-self.TAIL :])
         self._tail.clear()
 
     def _append(self, part: bytes) -> None:
         if part:
-            # Opened anew each time: hundreds of agents would hold as many files open.
+            # Reopened each time: hundreds of agents would keep that many files open.
             with suppress(OSError):
                 descriptor = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW)
                 try:
@@ -270,19 +270,19 @@ class OutputLog:
 
 
 class OutputStream:
-    """Standard output or standard error of a job, read without ever waiting for it."""
+    """Standard output or standard error of a job, read without blocking."""
 
     def __init__(self, pipe: FileIO, limit: int, log: OutputLog) -> None:
         self._pipe, self._log = pipe, log
         self.kept = BoundedOutput(limit)
         self.descriptor = pipe.fileno()
         os.set_blocking(self.descriptor, False)
-        # The watch thread reads a pipe once in a round: one of the usual 64 KiB would slow down whoever fills it.
+        # The watch thread reads a pipe once in a round: the usual 64 KiB would slow down whoever fills it.
         with suppress(OSError, AttributeError):
             fcntl.fcntl(self.descriptor, fcntl.F_SETPIPE_SZ, PIPE_SIZE)
 
     def read(self) -> bytes | None:
-        """Reads what is there: None when nothing is, empty when nothing more can come."""
+        """Reads what is available: None if nothing is, empty at the end."""
         part = self._pipe.read(CHUNK)
         if part:
             self.kept.add(part)
@@ -290,7 +290,7 @@ class OutputStream:
         return part
 
     def read_rest(self) -> None:
-        """Reads what is left. Should somebody still be there to write more, that is not waited for."""
+        """Reads the rest, without waiting for processes that could still write."""
         for _ in range(LAST_CHUNKS):
             if not self.read():
                 break

@@ -21,7 +21,7 @@ HOME = "/tmp/home"  # noqa: S108 - in a /tmp of the job's own
 TEMPORARY = "/tmp"  # noqa: S108
 NOBODY = "65534"
 KERNEL = tuple(f"/proc/{name}" for name in ("sys", "sysrq-trigger", "irq", "bus", "fs", "acpi", "scsi"))
-"""By which the kernel of the whole machine is controlled."""
+"""The files that control the kernel of the whole machine."""
 PLACES = (*job_setup.SYSTEM_PATH, "/run/current-system/sw/bin")
 DISK_CHECK_SECONDS = 0.25
 KILLED = 9
@@ -33,12 +33,12 @@ LAUNCH_FAILED = (
 
 
 def find_bubblewrap() -> str:
-    """Where bubblewrap is: in the system's folders, as an agent may have put anything on PATH. Empty: nowhere."""
+    """The path of bubblewrap in the system folders, because an agent may change PATH; empty if it is missing."""
     return shutil.which("bwrap", path=os.pathsep.join(PLACES)) or ""
 
 
 class BubblewrapArguments:
-    """The arguments of one bubblewrap, as far as it knows them: older ones lack some."""
+    """The arguments that the installed bubblewrap supports: older ones lack some."""
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -58,11 +58,12 @@ class BubblewrapArguments:
         fresh_size: int,
         files: Mapping[str, int] = MappingProxyType({}),
     ) -> bytes:
-        """What bubblewrap reads from a file: namespaces, mounts, and where and with what the program begins.
+        """The arguments that bubblewrap reads from a file: namespaces, mounts, and the program with its
+        folder and environment.
 
-        `fresh_size` is how much each folder of the job's own can hold; `files` are paths in a masked folder, each with
-        the descriptor that its content is read from. Bubblewrap's own environment is empty: inside, that of process 1
-        can be read.
+        `fresh_size` limits each folder of the job's own; `files` maps paths in a masked folder to the
+        descriptors that hold their contents. Bubblewrap's own environment is empty, because inside, that of
+        process 1 can be read.
         """
         arguments = [*self._namespaces(has_network), *self._mounts(view, fresh_size, files)]
         arguments += ("--chdir", folder, "--clearenv")
@@ -79,15 +80,15 @@ class BubblewrapArguments:
         if has_network:
             yield "--share-net"
         if os.geteuid() == 0:
-            # Root's files stay root's own to write, yet no program inside takes itself for root.
+            # Root may still write root's files, yet no program inside considers itself root.
             yield from ("--uid", NOBODY, "--gid", NOBODY)
         yield from ("--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc")
         for part in KERNEL:
-            # These go by the real user, who may be root, whatever the user inside is and may do.
+            # Their permissions depend on the real user, who may be root, whatever the user inside is.
             yield from ("--ro-bind-try", part, part)
 
     def _mounts(self, view: job_setup.FileView, fresh_size: int, files: Mapping[str, int]) -> Iterator[str]:
-        """Masks and what is shown all the same, outer paths first; masks cannot be written once all is in place."""
+        """The mounts of masks and visible paths, outer paths first; masks become read-only once everything is in place."""
         masks = [
             path
             for path, visibility in view.places()
@@ -115,11 +116,11 @@ class BubblewrapArguments:
 
 
 Connect = Callable[[str, ResourceLimits], connections.LaunchConnection]
-"""Connects to what launches a job, given the path of its program and its limits."""
+"""Connects to the program that launches a job, given the job's program and its limits."""
 
 
 def _run_job(job: Job, connect: Connect) -> JobResult:
-    """Runs a job to its end; nothing of it is left then."""
+    """Runs a job to its end; none of its processes remains."""
     try:
         program = job_setup.find_program(job)
         with ResourceLimits(job.limits) as limits:
@@ -143,7 +144,7 @@ def _not_started(detail: str) -> JobResult:
 
 
 def _job_result(job: Job, end: supervisor.ProcessEnd) -> JobResult:
-    # The first process inside bubblewrap says, before anything else is printed, that it cannot run the program.
+    # The first process inside bubblewrap reports, before any other output, that it cannot run the program.
     errors = end.errors.content()
     could_not_run = end.status in CANNOT_RUN and errors.startswith(f"{connections.FIRST_NAME}: ".encode())
     if end.fault or (could_not_run and not end.stopped_for):
@@ -166,7 +167,7 @@ def _job_result(job: Job, end: supervisor.ProcessEnd) -> JobResult:
 
 
 class BubblewrapSandbox:
-    """Runs jobs apart from everything else: files, processes, users, network."""
+    """Runs jobs with separate files, processes, users and network."""
 
     tier = "bubblewrap"
 
@@ -207,7 +208,7 @@ def _private_folder() -> Iterator[str]:
             os.mkdir(os.path.join(root, name), 0o700)
         yield root
     finally:
-        # The job may have made it deeper than Python can go, or removed our right to it.
+        # The job may have made it deeper than Python can handle, or removed our permissions.
         with suppress(RecursionError):
             shutil.rmtree(root, ignore_errors=True)
         if os.path.lexists(root):
@@ -222,7 +223,7 @@ def _private_folder() -> Iterator[str]:
 
 
 def _run_launched(job: Job, rules: Callable[[str, tuple[str, str]], Rules]) -> JobResult:
-    """Runs a job by our own launcher, under the rules for its program and its private folders."""
+    """Runs a job by our own launcher, with rules for its program and its private folders."""
     with _private_folder() as root:
         home, temporary = os.path.join(root, "home"), os.path.join(root, "tmp")
 
@@ -241,7 +242,7 @@ DEVICES = ("null", "zero", "full", "random", "urandom", "tty", "ptmx", "pts", "s
 
 
 class LandlockSandbox:
-    """Runs jobs under the kernel's rules about files, where bubblewrap may not make namespaces."""
+    """Runs jobs under Landlock's rules about files, where bubblewrap cannot create namespaces."""
 
     tier = "landlock"
 
@@ -253,7 +254,7 @@ class LandlockSandbox:
 
     def _rules(self, job: Job, program: str, private: tuple[str, str]) -> Rules:
         view = job_setup.job_file_view(job, program, own=private)
-        # Whole disks are devices, and root may read them.
+        # Devices include whole disks, which root may read.
         view.show("/dev", job_setup.Visibility.HIDDEN)
         for name in DEVICES:
             view.show(f"/dev/{name}", job_setup.Visibility.WRITE)
@@ -261,7 +262,7 @@ class LandlockSandbox:
 
 
 class PlainSandbox:
-    """Runs jobs as what they are: programs of this user."""
+    """Runs jobs as ordinary programs of this user."""
 
     tier = "plain"
 
@@ -274,14 +275,14 @@ class PlainSandbox:
 
 AnySandbox = BubblewrapSandbox | LandlockSandbox | PlainSandbox
 
-# Exits with 0 when it can write where it runs, and neither read nor write what is masked.
+# Exits with 0 if it can write in its folder, and neither read nor write what is masked.
 TRIAL = 'echo mine > own && ! cat "$1/secret" 2>/dev/null && ! (echo more > "$1/more") 2>/dev/null'
 TRIAL_SECONDS = 20.0
 _choosing = threading.Lock()
 
 
 def best_sandbox() -> AnySandbox:
-    """The best sandbox that works here; its `detail` says why no better one does. Tried out once in a process."""
+    """The best sandbox that works here; its `detail` says why no better one does. Determined once per process."""
     with _choosing:
         return _find_best_sandbox()
 
@@ -302,7 +303,7 @@ def _find_best_sandbox() -> AnySandbox:
 
 
 def find_sandbox_fault(sandbox: AnySandbox) -> str:
-    """Why a sandbox does not hold, found out with a small job; empty when it does."""
+    """Why a sandbox does not protect, found by running a small job; empty if it does."""
     with tempfile.TemporaryDirectory(prefix="remand-trial-") as root:
         own, masked = os.path.join(root, "own"), os.path.join(root, "masked")
         os.mkdir(own)

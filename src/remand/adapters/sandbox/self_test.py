@@ -1,4 +1,4 @@
-"""Tests by attack what a job in a sandbox, or a confined agent, can reach on this machine, and chooses how agents are started."""
+"""Attacks the sandboxes to find what a job or a confined agent can reach on this machine; chooses how agents are started."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def _attack_script() -> tuple[str, ...]:
 
 
 def _read_results(output: bytes) -> list[tuple[bool, str]]:
-    """For each attempt whether it succeeded and what it printed."""
+    """For each attempt, whether it succeeded and what it printed."""
     return [msgspec.json.decode(line, type=tuple[bool, str]) for line in output.splitlines()]
 
 
@@ -53,14 +53,14 @@ def _listen(stack: ExitStack, path: str) -> str:
 
 
 def _put(path: str, content: str) -> str:
-    """Writes a file, with the folders it is in."""
+    """Writes a file, creating its folders."""
     os.makedirs(os.path.dirname(path), exist_ok=True)
     Path(path).write_text(content, encoding="utf-8")
     return path
 
 
 def _plant_secret(stack: ExitStack, fallback: str, word: str) -> str:
-    """A secret in the user's home; elsewhere when that cannot be written."""
+    """Writes a secret into the user's home, or elsewhere if that is not writable."""
     place = next((home for home in homes() if os.access(home, os.W_OK)), fallback)
     folder = tempfile.TemporaryDirectory(prefix=".remand-probe-", dir=place)
     return _put(f"{stack.enter_context(folder)}/id_ed25519", word)
@@ -70,12 +70,12 @@ def _plant_secret(stack: ExitStack, fallback: str, word: str) -> str:
 
 HUGE = 2048 * MIB
 LIMITS = JobLimits(seconds=20.0, memory=256 * MIB, processes=64, file_size=64 * MIB)
-# The last one is set by Python itself.
+# Python itself sets the last one.
 JOB_VARIABLES = (*STEADY, "PATH", "HOME", "TMPDIR", "PWD", "LC_CTYPE")
 
 
 class _JobTestbed:
-    """What there is to be attacked by a job."""
+    """The targets for attacks by a job."""
 
     def __init__(self, stack: ExitStack) -> None:
         root = stack.enter_context(tempfile.TemporaryDirectory(prefix="remand-probe-"))
@@ -100,7 +100,7 @@ class _JobTestbed:
         self.secret = _plant_secret(stack, root, "secret")
 
     def attack(self, sandbox: Sandbox, tries: list[list[str]]) -> JobResult:
-        """Runs attempts as a job that may read `outside` and is not to see the ledger."""
+        """Runs attempts as a job that may read `outside` and must not see the ledger."""
         return sandbox.run(
             Job(
                 command=(*_attack_script(), json.dumps(tries)),
@@ -114,20 +114,20 @@ class _JobTestbed:
 
 
 def attack_sandbox(sandbox: Sandbox) -> tuple[AttackResult, ...]:
-    """Attacks a sandbox for gates in every way it is to hold against."""
+    """Tries every attack that a sandbox for gates must prevent."""
     with ExitStack() as stack:
         target = _JobTestbed(stack)
         return (*_reach_attacks(sandbox, target), *_exhaustion_attacks(sandbox, target))
 
 
 def report_on_gates() -> SandboxReport:
-    """How the best sandbox for gates fares under attack."""
+    """The results of attacking the best sandbox for gates."""
     sandbox = best_sandbox()
     return SandboxReport(sandbox.tier, sandbox.detail, attack_sandbox(sandbox))
 
 
 def _reach_attacks(sandbox: Sandbox, target: _JobTestbed) -> Iterator[AttackResult]:
-    """What a job is to be kept away from."""
+    """Attacks on what a job must not reach."""
     tries = {
         "write outside": ["write", os.path.join(target.outside, "written")],
         "cut off a file outside": ["truncate", os.path.join(target.outside, "kept")],
@@ -153,7 +153,7 @@ def _reach_attacks(sandbox: Sandbox, target: _JobTestbed) -> Iterator[AttackResu
 
 
 def _exhaustion_attacks(sandbox: Sandbox, target: _JobTestbed) -> Iterator[AttackResult]:
-    """What a job is not to use, or leave behind."""
+    """Attacks by resources that a job must not exhaust, or processes that it must not leave."""
     word = secrets.token_hex(16)
     tries = {
         MULTIPLY: ["multiply", str(MANY)],
@@ -172,7 +172,7 @@ def _exhaustion_attacks(sandbox: Sandbox, target: _JobTestbed) -> Iterator[Attac
 
 # ------------------------------------------------------------------------------------------------------ agents
 
-# Stands for the coordinator. It gives up what would keep even the same user from it.
+# Stands for the coordinator. It drops the protection that would hide it even from the same user.
 COORDINATOR = """
 import ctypes, sys
 libc = ctypes.CDLL(None)
@@ -193,7 +193,7 @@ PRIVATE_CONFIG = f"[core]\n\trepositoryformatversion = 0\n\tbare = false\n{IDENT
 
 
 class AgentTestbed:
-    """Everything is below one folder that an agent may read, but for what is hidden from it."""
+    """The targets for attacks by an agent: one folder that it may read, except for hidden parts."""
 
     def __init__(self, stack: ExitStack) -> None:
         self._stack = stack
@@ -226,7 +226,7 @@ class AgentTestbed:
     def order(
         self, *command: str, prompt: str = "", has_network: bool = False, **more: object
     ) -> AgentLaunch:
-        """A run of an agent that is to see nothing but its own."""
+        """A run of an agent that should see only its own files."""
         hide = tuple(self.path(name) for name in ("repository", "state", "work", "private", "run"))
         order = AgentLaunch(
             run_id="R-1",
@@ -241,7 +241,7 @@ class AgentTestbed:
         return msgspec.structs.replace(order, **more)
 
     def git(self, folder: str, *arguments: str) -> str:
-        """What git answers, whatever the user has set."""
+        """Git's output, independent of the user's configuration."""
         identity = {
             f"GIT_{who}_{what}": "probe" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")
         }
@@ -256,7 +256,7 @@ class AgentTestbed:
         return os.fsdecode(done.stdout).strip()
 
     def _workplace(self) -> TaskWorktree:
-        """A worktree as the scheduler makes them, and the git folder of its own that a confined agent sees."""
+        """A worktree as the scheduler makes them, with the private git folder of a confined agent."""
         self.git(self.repository, "init", "-q", "-b", "main")
         self.git(self.repository, "add", "source")
         self.git(self.repository, "commit", "-q", "-m", "Begin")
@@ -291,7 +291,7 @@ class AgentTestbed:
 PROCESSES = 64
 STEP = 0.005
 NAMED_SOCKET = "reach a socket by its name, with a network"
-# Exits with 0 when an agent can do its work and reach its socket, and not read what is hidden.
+# Exits with 0 if an agent can work and reach its socket, and cannot read what is hidden.
 TRIAL = 'echo mine > own && git add own && git commit -q -m own && test -S "$REMAND_SOCKET" && ! cat "$1" 2>/dev/null'
 AGENT_VARIABLES = (
     *("LANG", "HOME", "TMPDIR", "PATH", "PWD", "REMAND_SOCKET", "REMAND_MARK", "LC_CTYPE", "OLDPWD", "SHLVL"),
@@ -308,7 +308,7 @@ def run_agent(agents: AgentLauncher, order: AgentLaunch) -> RunEnd:
 
 
 def find_agent_fault(agents: AgentLauncher) -> str:
-    """Why agents cannot be confined by a launcher, found out with a small agent; empty when they can."""
+    """Why a launcher cannot confine agents, found by running a small agent; empty if it can."""
     with ExitStack() as stack:
         try:
             target = AgentTestbed(stack)
@@ -321,7 +321,7 @@ def find_agent_fault(agents: AgentLauncher) -> str:
 
 
 def attack_launcher(agents: AgentLauncher) -> tuple[AttackResult, ...]:
-    """Attacks what holds the agents of a launcher, which is to let each start no more than `PROCESSES`."""
+    """Attacks a launcher that limits each agent to `PROCESSES` processes."""
     daemon = secrets.token_hex(16)
     with ExitStack() as stack:
         target = AgentTestbed(stack)
@@ -345,7 +345,7 @@ def attack_launcher(agents: AgentLauncher) -> tuple[AttackResult, ...]:
 
 
 def _read_attempts(target: AgentTestbed) -> dict[str, list[str]]:
-    """Nothing of this is to be read."""
+    """Attempts to read what must be hidden."""
     common = target.worktree.common_dir
     paths = {
         "read a key": target.key,
@@ -359,7 +359,7 @@ def _read_attempts(target: AgentTestbed) -> dict[str, list[str]]:
 
 
 def _write_attempts(target: AgentTestbed) -> dict[str, list[str]]:
-    """Nothing of this is to be changed. What an agent has in the repository's place it may write to."""
+    """Attempts to change what must stay unchanged. An agent may write to its replacement of the repository."""
     common = target.worktree.common_dir
     paths = {
         "write to the ledger": target.ledger,
@@ -373,7 +373,7 @@ def _write_attempts(target: AgentTestbed) -> dict[str, list[str]]:
 
 
 def _reach_attempts(target: AgentTestbed) -> dict[str, list[str]]:
-    """None of these is to be reached."""
+    """Attempts to reach what must be unreachable."""
     pid = str(target.coordinator.pid)
     return {
         "read the coordinator's environment": ["find_in_environments", target.word],
@@ -389,7 +389,7 @@ def _reach_attempts(target: AgentTestbed) -> dict[str, list[str]]:
 def _run_attempts(
     agents: AgentLauncher, target: AgentTestbed, tries: Mapping[str, list[str]], *, has_network: bool
 ) -> dict[str, AttackResult]:
-    """How each of some attacks went."""
+    """The results of some attacks."""
     prompt = json.dumps(list(tries.values()))
     try:
         ended = run_agent(agents, target.order(*_attack_script(), prompt=prompt, has_network=has_network))
@@ -405,7 +405,7 @@ def _run_attempts(
 
 
 def _has_succeeded(attempt: list[str], has_succeeded: bool) -> bool:
-    """True for an attack that got through. Whether something was written shows from outside alone."""
+    """True for a successful attack. Whether a write succeeded can be seen only from outside."""
     if attempt[0] != "write":
         return has_succeeded
     try:
@@ -432,9 +432,10 @@ _choosing = threading.Lock()
 
 
 def make_agent_launcher(sandbox: str = "best") -> AgentLauncher:
-    """What starts agents: confined as well as they can be, not at all (`off`), or else nothing is started (`required`).
+    """The launcher for agents: the best confinement available, none (`off`), or no start without one
+    (`required`).
 
-    Its `detail` says why they are not confined better.
+    Its `detail` says why there is no better confinement.
     """
     allow_open_files(OPEN_FILES)
     if sandbox == "off":
@@ -449,7 +450,7 @@ def make_agent_launcher(sandbox: str = "best") -> AgentLauncher:
 
 
 def report_on_agents() -> SandboxReport:
-    """How what holds agents here fares under attack, from inside one."""
+    """The results of attacking the confinement of agents from inside."""
     agents = _best_launcher(PROCESSES)
     return SandboxReport(agents.tier, agents.detail, attack_launcher(agents))
 
@@ -464,7 +465,7 @@ def _best_launcher(processes: int = 0) -> ConfinedAgentLauncher | PlainAgentLaun
 
 @cache
 def _confinement_fault() -> str:
-    """Why agents cannot be confined here; empty when they can. Tried out once in a process."""
+    """Why agents cannot be confined here; empty if they can. Determined once per process."""
     if sys.platform != "linux":
         return "Remand has a sandbox only on Linux."
     path = find_bubblewrap()

@@ -1,4 +1,4 @@
-"""Starts gates and agents, watches over them until nothing of them is left, and keeps what they print within bounds."""
+"""Starts gates and agents, supervises them until all of their processes have ended, and limits their output."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ from remand.app.gates.ports import MIB
 
 START_SECONDS = 30.0
 END_SECONDS = 60.0
-"""How long a killed process may take to go: a moment, unless the machine is very busy."""
+"""How long a killed process may take to end: usually a moment, unless the machine is very busy."""
 RETRY_SECONDS = 0.002
 TIME_CHECK_SECONDS = 0.5
-"""How long at least before it is looked again whether the time is up: meanwhile what does not count continues."""
+"""The least time between two checks of the time limit, since uncounted time may grow meanwhile."""
 MAX_COMPLAINT = 500
 SIGNAL_BASE = 128
-"""What bubblewrap and the shell add to a signal's number to make an exit code of it."""
+"""Bubblewrap and the shell add this to a signal's number to form an exit code."""
 CANNOT_RUN = 126
 HOLDER_ENDED = "The process that watches it was ended."
 TEMPORARY_FAILURE = "Unable to apply mount flags"
 MORE_TRIES = 3
 
 PACE_SECONDS = 0.004
-"""Between two rounds: an agent that floods its pipe takes no more than a part of this process."""
+"""Pause between two rounds, so that an agent that floods its pipe takes only part of this process's time."""
 MAX_WAIT_SECONDS = 3600.0
 
 R = TypeVar("R")
@@ -47,11 +47,11 @@ Callback = Callable[[], None]
 
 
 class LaunchFailed(Exception):  # noqa: N818 - a state of affairs; it never leaves the package
-    """The launching program gave up; the message is its complaint."""
+    """The launching program failed; the message is its output."""
 
 
 class Timer:
-    """Something to be done at a time, unless it is cancelled before."""
+    """An action at a certain time, unless cancelled before."""
 
     __slots__ = ("task",)
 
@@ -65,7 +65,7 @@ class Timer:
 class WatchThread:
     """Runs tasks one after the other: at once, at a time, or when a descriptor is readable.
 
-    Tasks raise nothing, but for those of `call`, whose caller gets the error.
+    Tasks must not raise, except those of `call`, whose caller receives the exception.
     """
 
     def __init__(self) -> None:
@@ -81,7 +81,7 @@ class WatchThread:
         self._starting = threading.Lock()
 
     def call(self, task: Callable[[], T]) -> T:
-        """Runs a task and waits for its answer."""
+        """Runs a task in this thread and returns its result."""
         answers: SimpleQueue[T | OSError | ValueError] = SimpleQueue()
 
         def run() -> None:
@@ -99,12 +99,12 @@ class WatchThread:
     def call_soon(self, task: Callback) -> None:
         self._tasks.append(task)
         self.ensure_running()
-        # A pipe that is full wakes as well.
+        # A full pipe wakes the thread, too.
         with suppress(BlockingIOError):
             os.write(self._wake, b"\n")
 
     def ensure_running(self) -> None:
-        """Starts the thread, also should a fault of ours have ended it: bubblewraps end with the thread that began them."""
+        """Starts the thread, also if an error ended it: a bubblewrap process ends with the thread that started it."""
         if self._thread is not None and self._thread.is_alive():
             return
         with self._starting:
@@ -113,13 +113,13 @@ class WatchThread:
                 self._thread.start()
 
     def call_later(self, seconds: float, task: Callback) -> Timer:
-        """Runs a task later; to be called in this thread."""
+        """Schedules a task; call it only in this thread."""
         timer = Timer(task)
         heapq.heappush(self._timers, (time.monotonic() + seconds, next(self._count), timer))
         return timer
 
     def on_readable(self, descriptor: int, task: Callback) -> None:
-        """Runs a task whenever a descriptor is readable; to be called in this thread."""
+        """Runs a task whenever a descriptor is readable; call it only in this thread."""
         self._selector.register(descriptor, selectors.EVENT_READ, task)
 
     def forget(self, descriptor: int) -> None:
@@ -152,7 +152,7 @@ _starting = threading.Lock()
 
 
 def watch_thread() -> WatchThread:
-    """That of this process: it has one, however many gates and agents start at once."""
+    """The process's only watch thread, however many gates and agents start at once."""
     with _starting:
         if not _watch_threads:
             _watch_threads.append(WatchThread())
@@ -165,7 +165,7 @@ def process_table() -> processes.ProcessTable:
 
 
 class OutputBounds(NamedTuple):
-    """How many bytes of each stream are kept, and the file that both are logged to; empty for none."""
+    """How many bytes of each stream are kept, and the file that logs both; empty for none."""
 
     output: int
     errors: int
@@ -176,14 +176,14 @@ class StopRules(NamedTuple):
     """When a job is stopped, and how."""
 
     seconds: float
-    """Its time."""
+    """The time limit."""
     folder: str
-    """It is stopped before the disk of this folder is full: the ledger may be on that disk, too."""
+    """The job is stopped before the disk of this folder is full, because the ledger may be on that disk."""
     disk_check_seconds: float
     grace_seconds: float = 0.0
-    """How long it has to end by itself once it is asked to; 0 to kill it at once."""
+    """How long it has to end after it is asked to; 0 to kill it at once."""
     uncounted: Callable[[], float] = float
-    """How many seconds so far do not count: it waited for us. By default none."""
+    """Returns how many seconds do not count, because the job waited for us. By default none."""
 
 
 class ProcessEnd(NamedTuple):
@@ -193,20 +193,21 @@ class ProcessEnd(NamedTuple):
     """`exited` or `signalled`."""
     status: int
     note: str
-    """Which limit they ran into."""
+    """The limit that they reached."""
     fault: str
-    """Why the program never began."""
+    """Why the program did not start."""
     stopped_for: str
-    """`timed_out`, `disk` or `stopped` when it was stopped from here."""
+    """`timed_out`, `disk` or `stopped`, if the supervisor stopped it."""
     seconds: float
     output: processes.BoundedOutput
     errors: processes.BoundedOutput
 
 
 class SupervisedProcess(Generic[R]):
-    """A job or an agent from its start until nothing of it is left.
+    """A job or an agent, from its start until all of its processes have ended.
 
-    Everything but what callers ask happens in the watch thread. `result` makes the caller's own record of the end.
+    Everything except its callers' methods runs in the watch thread. `result` makes the caller's own record of
+    the end.
     """
 
     def __init__(
@@ -243,7 +244,7 @@ class SupervisedProcess(Generic[R]):
         self._on_end: Callback = lambda: None
 
     def _spawn(self, output: FileIO, errors: FileIO) -> subprocess.Popen[bytes]:
-        """Starts the launching program, with nothing of ours but its streams and the descriptors it is given."""
+        """Starts the launching program, which inherits only its streams and the given descriptors."""
         return subprocess.Popen(
             self._connection.command,
             stdin=self._connection.stdin,
@@ -259,7 +260,7 @@ class SupervisedProcess(Generic[R]):
     def start(self) -> None:
         """Sets the limits on the first process, prepares its surroundings, and permits it to begin.
 
-        Raises LaunchFailed or OSError; nothing is left of it then.
+        Raises LaunchFailed or OSError, and then leaves no process.
         """
         connection = self._connection
         with ExitStack() as undo:
@@ -278,7 +279,7 @@ class SupervisedProcess(Generic[R]):
         raise LaunchFailed(complaint or "its launcher printed nothing")
 
     def _abandon(self) -> None:
-        """Ends what did not get to begin, and reads what it complained of."""
+        """Ends a job that was not started, and reads its error message."""
         if self._first is not None:
             self._first.kill()
             self._watch.call(self._unwatch)
@@ -295,16 +296,17 @@ class SupervisedProcess(Generic[R]):
         self._errors.read_rest()
         self._ends.close()
 
-    # ------------------------------------------------------------------------------------- what callers ask
+    # ------------------------------------------------------------------------------------- the callers'
+    # methods
 
     def poll(self) -> R | None:
-        """How it ended; None while it runs."""
+        """The result; None while it runs."""
         if self._ended is None:
             self._watch.ensure_running()
         return self._ended
 
     def wait(self) -> R:
-        """Waits for its end. Whatever interrupts that kills the job, and nothing is left of it either."""
+        """Waits for its end. If the waiting is interrupted, kills the job with all its processes."""
         try:
             while (ended := self._ended) is None:
                 self._watch.ensure_running()
@@ -316,7 +318,7 @@ class SupervisedProcess(Generic[R]):
         return ended
 
     def notify_end(self, callback: Callback) -> None:
-        """Calls back as soon as it has ended; should that be just now, perhaps twice."""
+        """Calls back when it has ended; if it is just ending, perhaps twice."""
         self._on_end = callback
         if self._ended is not None:
             callback()
@@ -325,7 +327,8 @@ class SupervisedProcess(Generic[R]):
         """Asks it to end, and kills it after a while."""
         self._watch.call_soon(partial(self._stop, "stopped"))
 
-    # ------------------------------------------------------------------------------- what the watch thread does
+    # --------------------------------------------------------------------------------- run by the watch
+    # thread
 
     def _begin(self) -> None:
         self._began = time.monotonic()
@@ -336,7 +339,7 @@ class SupervisedProcess(Generic[R]):
         self._check_disk()
 
     def _check_time(self) -> None:
-        """Stops it when its time is up. What it waited for us is not its time."""
+        """Stops it when its time is up, not counting time that it waited for us."""
         left = self._rules.seconds + self._rules.uncounted() - (time.monotonic() - self._began)
         if left > 0:
             self._set_timer(self._watch.call_later(max(left, TIME_CHECK_SECONDS), self._check_time))
@@ -367,7 +370,7 @@ class SupervisedProcess(Generic[R]):
             self._watch.call_later(self._rules.disk_check_seconds, self._check_disk)
 
     def _stop(self, reason: str) -> None:
-        """Asks every process to end, and kills them after the grace. The first reason counts."""
+        """Asks every process to end, and kills them after the grace period. The first reason is recorded."""
         if self._stopped_for or self._ended is not None:
             return
         self._stopped_for = reason
@@ -377,7 +380,7 @@ class SupervisedProcess(Generic[R]):
             return
         connection = self._connection
         table = process_table().now(connection.child)
-        # Where the system does not list processes, the group that the first of them leads.
+        # If the system does not list processes, use the process group of the first.
         for pid in (
             processes.descendants(connection.ancestor(self._process), table) if table else {-connection.child}
         ):
@@ -392,7 +395,7 @@ class SupervisedProcess(Generic[R]):
             self._first.kill()
         self._limits.kill()
         self._connection.revoke()
-        # The job may have stopped its launcher. One that does not go all the same is killed.
+        # The job may have stopped its launcher. Kill it if it does not end.
         self._process.send_signal(signal.SIGCONT)
         self._watch.call_later(END_SECONDS, self._kill_holder)
 
@@ -401,7 +404,7 @@ class SupervisedProcess(Generic[R]):
             self._process.kill()
 
     def _check_end(self) -> None:
-        """Records how it ended, once nothing of it is left."""
+        """Records how it ended, once no process is left."""
         if not self._connection.has_ended():
             return
         code = self._process.poll()
@@ -411,7 +414,7 @@ class SupervisedProcess(Generic[R]):
             if now > self._holder_deadline:
                 self._process.kill()
             return
-        # A holder that ended by itself has waited for all it started; one that was killed has not.
+        # A holder that ended by itself has waited for everything it started; one that was killed has not.
         if code < 0 and not self._orphans.is_done():
             return
         self._finish(code)
@@ -438,7 +441,7 @@ class SupervisedProcess(Generic[R]):
         self._on_end()
 
     def _outcome(self, code: int) -> tuple[str, int, str, str]:
-        """How it ended, with which number, which limit it ran into, and why it never began."""
+        """How it ended, the exit code or signal, the limit it reached, and why it did not start."""
         report, reached = self._connection.end, self._limits.reached_bound()
         number, status = report.signal, report.exit_code
         if report.fault:
@@ -459,7 +462,7 @@ class SupervisedProcess(Generic[R]):
         return "signalled", number, reached, ""
 
     def _remove_group(self, seconds: float) -> None:
-        """Removes the control group, as soon as the kernel lets us."""
+        """Removes the control group as soon as the kernel allows it."""
         if not self._limits.try_close():
             self._watch.call_later(seconds, partial(self._remove_group, min(2 * seconds, 1.0)))
 
@@ -471,9 +474,9 @@ def supervise(
     bounds: OutputBounds,
     result: Callable[[ProcessEnd], R],
 ) -> SupervisedProcess[R]:
-    """Starts a job or an agent and watches over it; raises LaunchFailed or OSError.
+    """Starts a job or an agent and supervises it; raises LaunchFailed or OSError.
 
-    Tried again when bubblewrap met a mount that another process was just taking down: nothing has run then.
+    Retries if bubblewrap met a mount that another process was just removing; nothing has run then.
     """
     tries = 0
     while True:

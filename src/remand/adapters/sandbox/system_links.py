@@ -1,9 +1,10 @@
-"""Adds a link to our program to the system's folders inside a sandbox, as its own script run by `python -I -S`.
+"""Adds a link to our program to the system folders inside a sandbox; a script of its own, run by `python -I
+-S`.
 
-Login shells reset PATH, and a program that is started with an empty environment has none: both still look in the
-system's folders. Bubblewrap cannot add a file to a folder that is read-only, so this process joins the namespaces of
-the sandbox before its agent begins and covers each folder there with one that has the link as well. Nothing outside
-the sandbox changes. A folder in which that cannot be done stays as it is.
+Login shells reset PATH, and a program with an empty environment has none, but both still search the system
+folders. Bubblewrap cannot add a file to a read-only folder, so this process joins the namespaces of the
+sandbox before its agent begins and covers each such folder with a copy that has the link, too. Nothing
+outside the sandbox changes. A folder where that fails stays as it is.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def main(pid: str, program: str, *folders: str) -> None:
-    """Links a program in folders of the sandbox whose first process is given."""
+    """Adds the links in the sandbox whose first process is given."""
     with open(f"/proc/{pid}/mountinfo", "rb") as file:
         mounts = [os.fsdecode(line.split()[4]) for line in file]
     _enter(pid)
@@ -33,13 +34,13 @@ def main(pid: str, program: str, *folders: str) -> None:
         try:
             _link(folder, program, has_mounts=any(path.startswith(f"{folder}/") for path in mounts))
         except OSError:
-            continue  # it is as it was
+            continue  # The folder stays as it was.
 
 
 def _enter(pid: str) -> None:
-    """Joins the mounts of a process, and the users that these mounts belong to.
+    """Joins a process's mount namespace, and the user namespace that owns it.
 
-    Its own users are others where bubblewrap has removed the right to make more.
+    The process itself is in another user namespace if bubblewrap has forbidden creating more.
     """
     mounts = os.open(f"/proc/{pid}/ns/mnt", os.O_RDONLY | os.O_CLOEXEC)
     users = fcntl.ioctl(mounts, GET_OWNING_USERS)
@@ -51,11 +52,11 @@ def _link(folder: str, program: str, *, has_mounts: bool) -> None:
     link = os.path.join(folder, os.path.basename(program))
     if os.path.exists(link) and os.path.samefile(link, program):
         return
-    os.chdir(folder)  # from now on `.` is the folder as it is, whatever covers it
+    os.chdir(folder)  # From now on `.` is the original folder, whatever covers it.
     _mount("tmpfs", folder, "tmpfs", SAFE, "mode=755")
     try:
         os.symlink(program, link)
-        # An overlay shows what is below a mount, and not what is mounted.
+        # An overlay shows what is below a mount, not what is mounted.
         if has_mounts or not _overlay(folder):
             _bind_entries(folder, os.path.basename(program))
             _mount(None, folder, None, REMOUNT | BIND | READ_ONLY | SAFE)
@@ -65,7 +66,7 @@ def _link(folder: str, program: str, *, has_mounts: bool) -> None:
 
 
 def _overlay(folder: str) -> bool:
-    """Puts the folder below what covers it; False where the kernel does not let users do that (before Linux 5.11)."""
+    """Mounts the folder below what covers it; False if the kernel does not allow that to users (before Linux 5.11)."""
     try:
         _mount("overlay", folder, "overlay", READ_ONLY | SAFE, f"lowerdir={folder}:.")
     except OSError:
@@ -88,7 +89,7 @@ def _bind_entries(folder: str, name: str) -> None:
             os.close(os.open(path, os.O_CREAT | os.O_WRONLY, 0o444))
         try:
             _mount(entry.path, path, None, BIND | RECURSIVE)
-        except FileNotFoundError:  # deleted outside in the meantime
+        except FileNotFoundError:  # Deleted outside in the meantime.
             os.rmdir(path) if entry.is_dir() else os.unlink(path)
 
 
