@@ -1,1 +1,1 @@
-"""The truth and its form: how events are written, read, ordered and kept."""
+"""The event log: how events are written, read, ordered, signed and stored."""

@@ -1,4 +1,4 @@
-"""Events as lines: writing them with their hash, and reading lines that anyone may have written."""
+"""Events as lines: writes them with their hash, and reads lines that anyone may have written."""
 
 from __future__ import annotations
 
@@ -28,28 +28,28 @@ MAX_SEQ = 1 << 40
 MAX_DEPTH = 64
 ID_LENGTH = 32
 _STAMP_LENGTH = ID_LENGTH
-"""What an id adds to a line."""
+"""The length that an id adds to a line."""
 _OWN_MARKS = frozenset({"id", "seq", "prev"})
-"""What the lines of GoT tools never have: a line with one of these is ours, and must be whole."""
+"""Fields that lines of GoT tools never have: a line with one of them is ours, and must be complete."""
 _SESSION = lazy_pattern(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 _STAMP = frozenset({"event", "ts", "meta"})
 _ID_MARK = b'"meta":{"id":"'
 _CUT = 4096
 
 _NAME_MARK = b'{"event":"'
-"""How a line of ours begins, before the name of its event."""
+"""The start of our lines, before the name of the event."""
 
 _ARCHIVED_MARK = b'{"event":"task.archive",'
-"""How a line begins whose many brackets stand in a text and in rows: it cannot be nested deeply."""
+"""The start of an archive line, whose many brackets are in a text and in rows: it cannot be deeply nested."""
 
 _encode = msgspec.json.Encoder().encode
 _KINDS = {str(kind.__struct_config__.tag): kind for kind in NATIVE}
 
 
 def encode_event(event: Event, meta: Meta, paths: MachinePaths = NO_PATHS) -> tuple[Event, bytes]:
-    """Stamps an event: gives it the hash of its line as id, and the line itself (without its newline).
+    """Stamps an event: returns it with the hash of its line as id, and the line without its newline.
 
-    The machine's own paths are not written: other machines read the line.
+    Replaces the machine's own paths, since other machines read the line.
     """
     stamped = replace(event, meta=replace(meta, id=""))
     line = _encode(stamped)
@@ -66,7 +66,7 @@ def encode_event(event: Event, meta: Meta, paths: MachinePaths = NO_PATHS) -> tu
 
 
 PACKED = ".gz.jsonl"
-"""How the names of packed event files end: for git and for every rule they are event files."""
+"""The suffix of packed event files: git and every other rule treat them as event files."""
 MAX_UNPACKED = 512 << 20
 """How much of a packed file is read at most."""
 _GZIP = b"\x1f\x8b"
@@ -74,7 +74,7 @@ _CHUNK = 1 << 18
 
 
 def is_packed(content: bytes) -> bool:
-    """True when the content of an event file is packed."""
+    """True if the content of an event file is packed."""
     return content.startswith(_GZIP)
 
 
@@ -84,13 +84,13 @@ def packed_name(name: str) -> str:
 
 
 def pack(content: bytes) -> bytes:
-    """An event file's content, packed. The same content gives the same bytes."""
+    """Packs an event file's content. The same content gives the same bytes."""
     packer = zlib.compressobj(9, zlib.DEFLATED, 31)
     return packer.compress(content) + packer.flush()
 
 
 def unpack_chunks(chunks: Iterable[bytes]) -> Iterator[bytes]:
-    """The content of a packed file in chunks; raises `BadLine` when it is damaged, or larger than it may be."""
+    """The content of a packed file in chunks; raises `BadLine` if it is damaged or too large."""
     unpacker, size = zlib.decompressobj(31), 0
     try:
         for chunk in chunks:
@@ -108,7 +108,7 @@ def unpack_chunks(chunks: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def iterate_lines(content: bytes) -> Iterator[bytes]:
-    """The lines of an event file one after the other, packed or not, up to where a packed one is damaged or too long."""
+    """Iterates over the lines of an event file, packed or not, up to a damaged or overlong place in a packed one."""
     left = b""
     with suppress(BadLine):
         for chunk in unpack_chunks([content]) if is_packed(content) else [content]:
@@ -120,9 +120,9 @@ def iterate_lines(content: bytes) -> Iterator[bytes]:
 
 
 def split_lines(content: bytes) -> Iterator[bytes]:
-    """The lines of an event file, without blank ones and without the carriage returns that git may add.
+    """The lines of an event file, without blank lines and carriage returns that git may add.
 
-    A packed file is never in memory whole; one that is damaged or too large has none.
+    Never holds all of a packed file in memory; a damaged or too large one has no lines.
     """
     try:
         for _ in unpack_chunks([content]) if is_packed(content) else ():
@@ -133,7 +133,7 @@ def split_lines(content: bytes) -> Iterator[bytes]:
 
 
 def decode_line(line: bytes) -> Event:
-    """Reads a line from anywhere, or raises `BadLine` saying what is wrong with it."""
+    """Decodes a line from any source, or raises `BadLine` with the reason."""
     if len(line) > MAX_EVENT:
         raise BadLine(f"is {len(line)} bytes long; an event has at most {MAX_EVENT}")
     if not line.startswith(_ARCHIVED_MARK) and line.count(b"{") + line.count(b"[") > MAX_DEPTH:
@@ -151,12 +151,12 @@ def decode_line(line: bytes) -> Event:
 
 @cache
 def _decoder(kind: type[Event] | None = None) -> Callable[[bytes], Event]:
-    """Reads lines of one kind, or of any. Made when it is first needed: what reads all kinds takes a while to make."""
+    """A decoder for one kind of event, or for any. Created at first use: one for all kinds takes a while."""
     return msgspec.json.Decoder(kind or Union[NATIVE]).decode  # noqa: UP007 - built from a tuple
 
 
 def decode_trusted_line(line: bytes) -> Event:
-    """Reads a line that was examined when it entered the ledger."""
+    """Decodes a line that was checked when it entered the ledger."""
     event = _decoder()(line)
     if type(event) is TaskAdded and event.type != "TASK":
         raise msgspec.ValidationError("a node that is no task")
@@ -164,7 +164,7 @@ def decode_trusted_line(line: bytes) -> Event:
 
 
 def decode_stored_line(line: bytes, kind: type[Event] | None = None) -> Event:
-    """Reads a line of the ledger's own, of whatever kind; sooner when it is of the kind that is expected."""
+    """Decodes one of the ledger's own lines of any kind; faster for the expected kind."""
     try:
         event = _decoder(kind)(line)
     except msgspec.MsgspecError:
@@ -175,7 +175,7 @@ def decode_stored_line(line: bytes, kind: type[Event] | None = None) -> Event:
 
 
 def decode_stored_lines(lines: Iterable[bytes], names: Collection[str] = ()) -> Iterator[Event]:
-    """Reads lines of the ledger's own; with names, those events alone: of most others no more is read than the name."""
+    """Decodes the ledger's own lines; with names, only those events: of most others, reads just the name."""
     wanted = tuple(_NAME_MARK + name.encode() + b'"' for name in names)
     for line in lines:
         if not wanted or line.startswith(wanted) or not line.startswith(_NAME_MARK):
@@ -185,25 +185,25 @@ def decode_stored_lines(lines: Iterable[bytes], names: Collection[str] = ()) -> 
 
 
 def line_kind(line: bytes) -> type[Event] | None:
-    """The kind that a line of ours names itself: what reads one kind is made much sooner than what reads all."""
+    """The kind that one of our lines names: a decoder for one kind is created much faster than one for all."""
     name = line[len(_NAME_MARK) : line.find(b'"', len(_NAME_MARK))] if line.startswith(_NAME_MARK) else b""
     return _KINDS.get(name.decode("ascii", "replace"))
 
 
 def may_be_kind(line: bytes, kind: type[Event]) -> bool:
-    """False for a line of the ledger's own that begins with the name of another kind of event."""
+    """False if one of the ledger's own lines begins with the name of another kind of event."""
     name = f'{kind.__struct_config__.tag}"'.encode()
     return line.startswith(_NAME_MARK + name) or not line.startswith(_NAME_MARK)
 
 
 def lines_of_kind(lines: Iterable[bytes], kind: type[Event]) -> Iterator[bytes]:
-    """Those among the ledger's own lines that may be of a kind."""
+    """Those of the ledger's own lines that may be of a kind."""
     mark = _NAME_MARK + f'{kind.__struct_config__.tag}"'.encode()
     return (line for line in lines if line.startswith(mark) or not line.startswith(_NAME_MARK))
 
 
 def content_hash(line: bytes) -> str:
-    """The id a native line must carry."""
+    """The id that one of our lines must have."""
     place = line.find(_ID_MARK) + len(_ID_MARK)
     return sha256(line[:place] + line[place + ID_LENGTH :]).hexdigest()[:ID_LENGTH]
 
@@ -219,7 +219,7 @@ def _require_place(meta: Meta) -> None:
 
 
 def _decode_strictly(line: bytes) -> Event:
-    """Reads a line slowly and strictly: one of a GoT tool, of a newer version, or a bad one."""
+    """Decodes a line slowly and strictly: one of a GoT tool, of a newer version, or an invalid one."""
     fields = _parse_strict_json(line)
     name, ts, meta = fields.get("event"), fields.get("ts"), fields.get("meta")
     if not isinstance(name, str) or not isinstance(ts, str) or not isinstance(meta, dict):
@@ -249,7 +249,7 @@ def _build_event(fields: dict[str, Any], name: str) -> Event:
 
 
 def _parse_strict_json(line: bytes) -> dict[str, Any]:
-    """One JSON object without anything that readers take differently."""
+    """Parses one JSON object; refuses anything that parsers interpret differently."""
     try:
         text = line.decode("utf-8")
         value = json.loads(
@@ -318,14 +318,14 @@ def _parse_finite(text: str) -> float:
 
 
 def _without_machine_paths(event: Event, paths: MachinePaths) -> Event:
-    """The event without paths of the machine. Its place in the log, and the key it was asked with, stay as they are."""
+    """The event without the machine's paths. Its place in the log and its idempotency key stay unchanged."""
     fields = msgspec.to_builtins(event)
     portable = {name: item if name in _STAMP else paths.replace_in(item) for name, item in fields.items()}
     return msgspec.convert(portable, type(event))
 
 
 def _shorten_event(event: Event) -> Event:
-    """Cuts long texts, longest first, until the event fits; each cut names the hash of what it cut."""
+    """Cuts long texts, longest first, until the event fits; each cut text ends with its hash."""
     fields = msgspec.to_builtins(event)
     while len(_encode(fields)) + _STAMP_LENGTH > MAX_EVENT:
         fields = _cut_longest(fields)

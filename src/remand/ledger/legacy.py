@@ -36,13 +36,13 @@ _RANKS = {
     "handoff.initiate": -2,
     "handoff.reject.response": 0,
 }
-"""Lines of one time in one session: what creates comes before what changes, and a rejection before its answer."""
+"""The order of one session's lines with the same time: creation before changes, a rejection before its answer."""
 MAX_NAMES = 50
-"""How many tasks an imported answer may say it created, and how many issues a rejection may list."""
+"""How many created tasks an imported answer may name, and how many issues a rejection may list."""
 
 
 def translate_legacy_line(fields: dict[str, Any]) -> Event:
-    """The event in a line of a GoT tool. Its id is the hash of its content, so that copies are known as such."""
+    """The event in a line of a GoT tool. Its id is the hash of its content, so copies have the same id."""
     name, meta = fields["event"], fields.get("meta", {})
     ts = parse_instant(fields["ts"])
     if ts is None:
@@ -68,7 +68,7 @@ def _event_fields(event: Event) -> dict[str, Any]:
 
 
 def _text(value: Any) -> str:
-    """A text, whatever was there; `{"old": …, "new": …}` (a hand edit) means the new one."""
+    """A text, whatever the type; for a hand edit `{"old": …, "new": …}`, the new one."""
     if isinstance(value, dict) and "new" in value:
         value = value["new"]
     return value if isinstance(value, str) else "" if value is None else str(value)
@@ -187,7 +187,7 @@ def _read_rejection_invalid(fields: dict[str, Any]) -> Event | None:
 
 
 def _rejection_fields(fields: dict[str, Any]) -> dict[str, Any]:
-    """What both kinds of rejections have. The record names the task; lines without one name the handoff alone."""
+    """The fields of both kinds of rejections. The record names the task; lines without one name only the handoff."""
     record = _object(fields.get("rejection"))
     return {
         "task_id": _task_of(fields, record),
@@ -231,7 +231,7 @@ def _object(value: Any) -> dict[str, Any]:
 
 
 def _words(value: Any) -> str:
-    """The text that a field holds; empty when it holds something else."""
+    """A field's text; empty if it holds something else."""
     return value if isinstance(value, str) else ""
 
 

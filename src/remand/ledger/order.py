@@ -12,22 +12,22 @@ EventPlace = tuple[Instant, str, int, str]
 
 
 def order_key(event: Event) -> EventPlace:
-    """Where an event stands: by time, then session, then number in its session."""
+    """An event's place in the order: by time, then session, then number in its session."""
     meta = event.meta
     return (event.ts, meta.session, meta.seq, meta.id)
 
 
 def next_time(now: Instant, seen: Instant) -> Instant:
-    """The time of a new event: now, but later than anything its writer has seen."""
+    """The time of a new event: now, but later than any event its writer has read."""
     return now if now > seen else next_instant(seen)
 
 
 class VoidedEvents:
-    """What the events that void others leave without effect.
+    """The events that voiding events leave without effect.
 
-    The events that follow a voiding one in its session restate those it names, one each, in their order. When two ledgers
-    repaired the same events (one is a copy of the other), the earlier repair counts, and what the later one restated
-    is void as well.
+    In its session, a voiding event is followed by restatements of the events it names, one each, in their
+    order. If two ledgers repaired the same events (one is a copy of the other), the earlier repair counts,
+    and the later one's restatements are void, too.
     """
 
     def __init__(self, events: Iterable[Event]) -> None:

@@ -1,19 +1,19 @@
-"""What can be wrong with a log, said by file and line."""
+"""What can be wrong with a log, by file and line."""
 
 from __future__ import annotations
 
 from remand.domain.record import NamedTuple, Record
 
 LEDGER = ".got/ledger.db"
-"""How the ledger's own file is called where something is wrong with it."""
+"""The name of the ledger's own file in problems."""
 
 
 class BadLine(Exception):  # noqa: N818 - the line is bad, the reader is not
-    """A line that is no event; the message says what is wrong with it."""
+    """A line that is not a valid event; the message says why."""
 
 
 class Problem(Record, kw_only=True):
-    """One thing wrong with the log: where, and what."""
+    """One problem in the log: where, and what."""
 
     file: str
     line: int
@@ -21,7 +21,7 @@ class Problem(Record, kw_only=True):
 
 
 class TableDifference(NamedTuple):
-    """Where a table is not what the events make of it: the table, and the task concerned if there is one."""
+    """A difference between a table and the events: the table, and the task, if it concerns one."""
 
     table: str
     task: str

@@ -1,9 +1,9 @@
-"""Signed groups: the line that names the events of one durable write and covers them with a signature.
+"""Signed groups: a line that names the events of one durable write and covers them with a signature.
 
-A group's line stands before its events and names each by id and task, so that a missing event is known by number,
-id and task, and a part of a log can be checked without the rest. The groups of a session form a chain:
-c(n) = H(c(n-1), id(n), task(n)). A signature is over c of the group's last event, and so covers every event before
-it in its session.
+A group's line stands before its events and names each by id and task. So a missing event's number, id and
+task are known, and a part of a log can be checked without the rest. The groups of a session form a chain:
+c(n) = H(c(n-1), id(n), task(n)). A signature is over c of the group's last event, and so covers every event
+before it in its session.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ from remand.startup import lazy_pattern
 
 GROUP_EVENT = "log.sign"
 IMPORT = "import-"
-"""How the sessions begin whose groups name imported lines of GoT tools, which have no session of their own."""
+"""The prefix of sessions whose groups name imported lines of GoT tools, which have no session of their own."""
 ADOPT = "adopt-"
-"""How the sessions begin whose groups name events of another session, for which somebody else vouches."""
+"""The prefix of sessions whose groups name events of another session, for which somebody else vouches."""
 MAX_ADOPTED_NAME = 64 - len(ADOPT)
 VOID = "-"
-"""The task of an event that a group names as one that has no effect."""
+"""Stands for the task of an event without effect."""
 MAX_GROUP = 2000
-"""How many events a group names at most: its line stays below the limit of a line."""
+"""How many events a group names at most, so that its line stays below the limit of a line."""
 MAX_SEQ = 1 << 40
 GROUP_MARK = f'{{"event":"{GROUP_EVENT}",'.encode()
-"""How every line of a group begins."""
+"""The start of every group's line."""
 _SESSION = lazy_pattern(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 _KEY = lazy_pattern(r"[0-9a-f]{16}")
 _HASH = lazy_pattern(r"[0-9a-f]{32}")
@@ -41,7 +41,7 @@ _HASH_LENGTH = 32
 
 
 class Doubt(StrEnum):
-    """Why an event changes nothing."""
+    """Why an event has no effect."""
 
     NONE = ""
     UNSIGNED = "unsigned"
@@ -50,11 +50,11 @@ class Doubt(StrEnum):
     UNKNOWN_SIGNER = "unknown_signer"
     WRONG_SIGNATURE = "wrong_signature"
     REVOKED = "revoked"
-    """Its key is trusted up to another place, which this does not lead to."""
+    """Its key is trusted up to a certain place, and this event is not before it."""
     NOT_USERS = "not_users"
     """Signed by a trusted key, but only the user may write such an event, and its actor is not the user."""
     VOID = "void"
-    """Signed, and named as one that has no effect."""
+    """Signed, and marked as having no effect."""
 
 
 ChainPlace = tuple[str, str, str, int]
@@ -79,7 +79,8 @@ class EventGroup(
 ):
     """The events of one durable write, and the signature that covers them.
 
-    Its hash covers every field: many forged groups that were alike in the hashed ones would be read in quadratic time.
+    Its hash covers every field: otherwise many forged groups with equal hashes would take quadratic time to
+    read.
     """
 
     ts: Instant
@@ -95,7 +96,7 @@ class EventGroup(
 
     @property
     def session(self) -> str:
-        """The session whose events these are."""
+        """The session of these events."""
         return self.meta.session
 
     @property
@@ -105,7 +106,7 @@ class EventGroup(
 
     @property
     def after(self) -> str:
-        """The chain's value after the last event: what the signature is over."""
+        """The chain's value after the last event, which is signed."""
         known: str | None = self.__dict__.get("after")
         if known is None:
             known = self.__dict__["after"] = self._chain_after(self.events)
@@ -113,7 +114,7 @@ class EventGroup(
 
     @cached_property
     def numbers_by_task(self) -> dict[str, list[int]]:
-        """The numbers of its events, by the task that each is about."""
+        """The numbers of its events, by task."""
         found: dict[str, list[int]] = {}
         for number, (_, task) in self.numbered_events():
             found.setdefault(task, []).append(number)
@@ -121,12 +122,12 @@ class EventGroup(
 
     @property
     def content(self) -> bytes:
-        """What is signed, but for the project."""
+        """The signed content, without the project."""
         return f"{self.session}\0{self.last}\0{self.after}".encode()
 
     @property
     def start(self) -> ChainPlace:
-        """The place in the chain where the group begins: where the one before it ends."""
+        """The place in the chain where the group begins, which is where the previous one ends."""
         return (self.session, self.key, self.before, self.first - 1)
 
     @property
@@ -139,7 +140,7 @@ class EventGroup(
         return enumerate(self.events, self.first)
 
     def chain_at(self, number: int) -> str:
-        """The chain's value after the event of that number; empty when the group does not name it."""
+        """The chain's value after the event with that number; empty if the group does not name it."""
         if not self.first <= number <= self.last:
             return ""
         return self._chain_after(self.events[: number - self.first + 1])
@@ -151,7 +152,7 @@ class EventGroup(
         return value
 
     def has_event(self, seq: int, event_id: str, task: str) -> bool:
-        """True when the group names that very event as the session's nth."""
+        """True if the group names exactly that event under that number."""
         place = seq - self.first
         return 0 <= place < len(self.events) and self.events[place] == (event_id, task)
 
@@ -161,7 +162,7 @@ _decode = msgspec.json.Decoder(EventGroup).decode
 
 
 def chain_start(session: str, key: str) -> str:
-    """The chain's value before a session's first event. It holds the key: a session has one."""
+    """The chain's value before a session's first event. It includes the key, because a session has one."""
     return _hash(f"remand chain v1\0{session}\0{key}")
 
 
@@ -180,17 +181,17 @@ def _hash(text: str) -> str:
 
 
 def encode_group(group: EventGroup) -> bytes:
-    """A group as its line, without the newline."""
+    """A group's line, without the newline."""
     return _encode(group)
 
 
 def is_group(line: bytes) -> bool:
-    """True when a line is, or claims to be, a group's."""
+    """True if a line is, or claims to be, a group."""
     return line.startswith(GROUP_MARK)
 
 
 def decode_stored_group(line: bytes) -> EventGroup:
-    """Reads a group's line that was examined when it entered the ledger; raises `BadLine` when it was damaged since."""
+    """Decodes a group's line that was checked when it entered the ledger; raises `BadLine` if it was damaged since."""
     try:
         return _decode(line)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
@@ -198,7 +199,7 @@ def decode_stored_group(line: bytes) -> EventGroup:
 
 
 def decode_group(line: bytes) -> EventGroup:
-    """Reads a group's line from anywhere, or raises `BadLine` saying what is wrong with it."""
+    """Decodes a group's line from any source, or raises `BadLine` with the reason."""
     try:
         group = _decode(line)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
@@ -215,7 +216,7 @@ def decode_group(line: bytes) -> EventGroup:
 
 
 def decode_groups(lines: Iterable[bytes]) -> list[EventGroup]:
-    """The groups among lines; damaged ones are left out."""
+    """The groups among lines, without damaged ones."""
     found = []
     for line in lines:
         if is_group(line):

@@ -1,4 +1,4 @@
-"""What the ledger asks of a store: transactions, tasks, names, the ready queue and records."""
+"""What the ledger needs of a store: transactions, tasks, names, the ready queue and records."""
 
 from __future__ import annotations
 
@@ -17,54 +17,54 @@ from remand.ledger.traces import Trace
 
 
 class LogLine(NamedTuple):
-    """A line of the orchestration log, and where it stands: its time first, whatever else tells it apart after."""
+    """A line of the orchestration log with its place: its time, then what else distinguishes it."""
 
     place: str
     text: str
 
 
 class OutdatedTasks(Protocol):
-    """The tasks whose files are not as the ledger has it."""
+    """The tasks whose files differ from the ledger."""
 
     mark: str
-    """How the folders of those files were left; empty when they were never written."""
+    """The state in which the files' folders were left; empty if they were never written."""
     log_mark: str
-    """Where the last line of the orchestration log stands, and how its file was left; empty when that is not known."""
+    """The place of the last line in the orchestration log's file, and that file's state; empty if unknown."""
 
     def note(self, task_id: str = "") -> None:
-        """Has a task's files made again; without a task, all files."""
+        """Marks a task's files as outdated; without a task, all files."""
 
     def every(self) -> list[str]:
-        """The tasks that were noted; the empty name stands for all."""
+        """The tasks with outdated files; the empty name stands for all."""
 
     def notes(self) -> list[str]:
-        """What was noted, each time by itself: who makes the files forgets these, and no later ones."""
+        """The notes, each by itself: whoever writes the files clears these, and no later ones."""
 
     def clear(self, notes: Sequence[str] | None = None) -> None:
-        """Forgets notes, or all: the files are as the ledger has it."""
+        """Clears notes, or all: the files match the ledger."""
 
 
 class LogLineTable(Protocol):
-    """The lines of the orchestration log, each known by its task and its place."""
+    """The lines of the orchestration log, each identified by its task and its place."""
 
     def put(self, task_id: str, lines: Sequence[LogLine]) -> set[str]:
-        """Replaces a task's lines; the days that had or have one of them."""
+        """Replaces a task's lines; returns the days of old and new lines."""
 
     def of_task(self, task_id: str) -> list[LogLine]:
-        """A task's lines, in their order."""
+        """A task's lines, in order."""
 
     def day(self, day: str) -> list[str]:
-        """The lines of a day, in their order."""
+        """The lines of a day, in order."""
 
     def days(self) -> list[str]:
         """The days that have lines."""
 
     def clear(self) -> None:
-        """Throws all lines away."""
+        """Removes all lines."""
 
 
 class LedgerHead(Record, kw_only=True):
-    """How far the ledger's own session has come, and the segment it is written to."""
+    """The end of the ledger's own session, and the segment to which it is written."""
 
     session: str
     seq: int = 0
@@ -76,170 +76,171 @@ class LedgerHead(Record, kw_only=True):
     size: int = 0
     inode: int = 0
     changed: int = 0
-    """When the segment's file was last changed, in nanoseconds of its file system; 0 when that is not known."""
+    """When the segment's file was last changed, in nanoseconds of its file system; 0 if unknown."""
     chain: str = ""
     """The value of the session's chain after its last event (`ledger/signatures`)."""
     key: str = ""
     """The id of the key that signs this session; empty before the first signature."""
     project: str = ""
-    """The project that the session's signatures are for."""
+    """The project to which the session's signatures are bound."""
     bounded_from: Instant = BEGINNING
     """The ledger's clock when it first knew `policy.clock_skew`: events up to then may be a day ahead."""
 
 
 class TaskTable(Protocol):
-    """The tasks, folded."""
+    """The folded tasks."""
 
     def get(self, task_id: str) -> Task | None:
         """A task by its id."""
 
     def put(self, task: Task) -> None:
-        """Keeps a task as it is now, in every table made from it."""
+        """Stores a task in its current state, in every table derived from it."""
 
     def replace_all(self, tasks: Iterable[Task], handoffs: Iterable[tuple[str, str]]) -> None:
-        """Throws the tables away and recreates them; each handoff comes with its task."""
+        """Replaces the tables' content by these tasks and handoffs; each handoff comes with its task."""
 
     def every(self) -> Iterator[Task]:
         """All tasks, by id."""
 
     def statuses(self, names: Collection[str]) -> Mapping[str, str]:
-        """The statuses of tasks by id: of these, and perhaps of others."""
+        """The statuses by id of these tasks, and perhaps of others."""
 
 
 class TaskFilter(Record, kw_only=True):
-    """Which tasks a page is to show; what is empty asks for nothing."""
+    """Which tasks a page shows; an empty field does not restrict them."""
 
     statuses: tuple[str, ...] = ()
     """Any of these."""
     agent: str = ""
-    """Who holds the task, or has submitted what is under review."""
+    """Who holds the task, or submitted what is under review."""
     skill: str = ""
     """A skill that the task asks for."""
     text: str = ""
-    """Words that stand in its id, its title or an alias, small or capital."""
+    """Words in its id, its title or an alias, ignoring case."""
 
 
 class TaskPages(Protocol):
-    """The tasks as people look at them: a page at a time, or those that wait for somebody."""
+    """The tasks for people: page by page, or those that wait for somebody."""
 
     def page(self, wanted: TaskFilter, most: int, after: str = "") -> list[Task]:
-        """The first tasks by id that are wanted, no more than `most` (-1: all), of those behind the id `after`."""
+        """The first matching tasks by id after the id `after`, at most `most` (-1: all)."""
 
     def waiting_tasks(self) -> list[Task]:
         """Every task that a person may have to decide about: escalated, blocked, held, or with an alert; and few others."""
 
 
 class TaskLists(Protocol):
-    """The tasks that somebody has to look at or do something about, each list by id."""
+    """The tasks that need attention, each list by id."""
 
     pages: TaskPages
 
     def with_status(self, status: Status, most: int = -1) -> list[Task]:
-        """The tasks of a status, no more than `most`."""
+        """The tasks with a status, at most `most`."""
 
     def running_tasks(self) -> list[Task]:
-        """The tasks that an agent's process is at work on."""
+        """The tasks on which an agent's process is working."""
 
     def rejected_in_review(self) -> list[Task]:
-        """The tasks of which work was rejected in a review."""
+        """The tasks with work that was rejected in a review."""
 
     def with_outages(self) -> list[Task]:
-        """The tasks for which a gate could not be measured, and that was not measured since."""
+        """The tasks with a gate that could not be measured and was not measured since."""
 
     def with_due(self, names: Collection[str]) -> list[Task]:
-        """The tasks that may have one of these due on the forge (`domain/decisions/forge_actions.due_kinds`)."""
+        """The tasks that may have one of these actions due on the forge (`domain/decisions/forge_actions.due_kinds`)."""
 
 
 class NameTable(Protocol):
-    """What is found by another name than its id: tasks by alias, handoff, commit or pull request, and people."""
+    """Look-ups by other names than ids: tasks by alias, handoff, commit or pull request, and people."""
 
     def find_task_id(self, name: str) -> str:
-        """The task an alias or a handoff belongs to; empty when there is none."""
+        """The task with an alias or a handoff; empty if there is none."""
 
     def ids_with_end(self, end: str, *, are_handoffs: bool = False) -> list[str]:
-        """The first few ids of tasks, or of handoffs, that end so, sorted."""
+        """The first few ids of tasks, or of handoffs, with this end, sorted."""
 
     def find_submitted(self, commit: str, pr: int) -> list[Task]:
         """The tasks whose last submission is a commit, or that have a pull request, by id."""
 
     def names_with_key(self, key: str) -> list[str]:
-        """Of everyone who has a part in a task, the names with a key (`lookup_keys`), sorted.
+        """The names with a look-up key (`lookup_keys`) among everyone who has a part in a task, sorted.
 
         They are spellings of one name, or names that look alike.
         """
 
     def is_new_handoff(self, name: str) -> bool:
-        """True when no handoff has an id that was just made up; where that is found out later, the change fails then."""
+        """True if no handoff has this generated id; a store may find that out later, and then the change fails."""
 
 
 class ReadyQueue(Protocol):
-    """The ready set: what can be claimed, what is due, and how many tasks there are."""
+    """The ready tasks: what can be claimed, what is due, and the number of tasks."""
 
     def next(self, agent: Actor, *, has_team: bool) -> str:
-        """The first task in the queue's order that suits the agent; empty when there is none."""
+        """The first task in the queue's order that suits the agent; empty if there is none."""
 
     def due(self, now: Instant) -> list[str]:
         """The tasks with a lease, an offer or a wait that has ended."""
 
     def ready(self) -> list[str]:
-        """Every task that could be claimed, in the queue's order."""
+        """Every claimable task, in the queue's order."""
 
     def count(self, status: Status | None = None) -> int:
-        """How many tasks have a status, or could be claimed; no task is read for it."""
+        """The number of tasks with a status, or claimable; reads no task."""
 
     def counts(self) -> Mapping[str, int]:
-        """How many tasks there are of each status that any has."""
+        """The number of tasks by status."""
 
 
 class Dependencies(Protocol):
     """Which task waits for which."""
 
     def open_blockers(self, task_id: str) -> tuple[str, ...]:
-        """What the task still waits for; a dependency that closes a circle does not count."""
+        """What the task still waits for; a dependency that closes a cycle does not count."""
 
     def path(self, source: str, target: str) -> tuple[str, ...]:
-        """How `source` comes to wait for `target`; empty when it does not."""
+        """The path by which `source` waits for `target`; empty if it does not."""
 
     def predecessors(self, task_id: str, most: int) -> list[Task]:
-        """The tasks that wait for this one, were split into it, or were reformulated as it by a director's decision.
+        """The tasks that wait for this one, were split into it, or were reformulated as it by a director's
+        decision.
 
-        They come by id, no more than `most`.
+        By id, at most `most`.
         """
 
 
 class RejectedTaskTable(Protocol):
-    """The tasks that were ever rejected, by an agent or a reviewer, found by the words of `app/words`."""
+    """The tasks that an agent or a reviewer ever rejected, found by the words of `app/words`."""
 
     def count(self) -> int:
         """How many there are."""
 
     def counts(self, words: Iterable[str]) -> dict[str, int]:
-        """In how many of them each word stands; words that stand in none are left out."""
+        """In how many of them each word occurs; leaves out words that occur in none."""
 
     def most_similar(self, weights: Mapping[str, float], most: int) -> list[Task]:
-        """Those that share the most weight with these words; a bounded search, by the rarest words first."""
+        """The tasks that share the most weight with these words; a bounded search, rarest words first."""
 
 
 class TableAudit(Protocol):
-    """Compares the tables with what the events make of them, for `remand log verify` and `repair`."""
+    """Compares the tables with the events, for `remand log verify` and `repair`."""
 
     def task_differences(
         self, tasks: Mapping[str, Task], handoffs: Mapping[str, str]
     ) -> Iterator[TableDifference]:
-        """Where the tables are not what `TaskTable.replace_all` would make of these. The tasks' order means nothing."""
+        """Where the tables differ from what `TaskTable.replace_all` would write. The order of the tasks does not matter."""
 
     def trace_differences(self, traces: Iterable[Trace]) -> Iterator[TableDifference]:
-        """Where the traces that are kept are not these."""
+        """Where the stored traces differ from these."""
 
     def group_differences(self, groups: Iterable[SignedGroup]) -> Iterator[TableDifference]:
-        """Of these, which are all: the tasks whose groups are not found by `GroupTable.of_task`, or that find others'."""
+        """Given all groups: the tasks for which `GroupTable.of_task` misses groups or finds wrong ones."""
 
     def reindex_groups(self) -> None:
-        """Finds out anew which groups name which task. Rows that are not as they were written are dropped."""
+        """Rebuilds the index of which groups name which task. Removes rows that differ from what was written."""
 
 
 class Transaction(Protocol):
-    """One change of the ledger: all of it happens, or nothing."""
+    """One atomic change of the ledger."""
 
     events: tables.EventTable
     event_rows: tables.EventRows
@@ -267,14 +268,14 @@ class Transaction(Protocol):
         """Compares the tables with the events."""
 
     def on_rollback(self, undo: Callable[[], None]) -> None:
-        """What to take back outside the store, should the change not come to be."""
+        """Registers what to undo outside the store if the change fails."""
 
     def fence_writers(self) -> None:
-        """Waits for every other change, and has whoever writes after this one look at the ledger anew before."""
+        """Waits for every other change, and makes later writers read the ledger again first."""
 
 
 class SharedTransaction(Protocol):
-    """A change of a ledger that several processes change at once, each other tasks."""
+    """A change of a ledger in which several processes change different tasks at once."""
 
     def prepare(
         self,
@@ -286,23 +287,24 @@ class SharedTransaction(Protocol):
         claims: int,
         on_decided: Callable[[], None],
     ) -> None:
-        """Waits for whoever changes the same: what names stand for, tasks by id or alias, or by handoff, the graph.
+        """Waits for changes of the same names, tasks (by id, alias or handoff) or graph.
 
-        `claims` tells how many want any task that is ready. `on_decided` is called once the change is written and its commit is all that is left: others may be decided then.
+        `claims` is the number of commands that want any ready task. `on_decided` is called once the change is
+        written and only its commit is left: then others may be decided.
         """
 
 
 class Store(Protocol):
-    """Where the ledger lives."""
+    """Where the ledger is stored."""
 
     def write(self) -> AbstractContextManager[Transaction]:
-        """Opens a change, alone among all writers; leaving it without an error makes it so."""
+        """Opens a change, alone among all writers; leaving it without an exception commits it."""
 
     def read(self) -> AbstractContextManager[Transaction]:
-        """Opens a view of one moment."""
+        """Opens a consistent snapshot for reading."""
 
     def note_progress(self, text: str) -> None:
         """Shows how far a long change has come, to the user and to those who wait for the lock."""
 
     def changes(self) -> int:
-        """A number that is another one once anybody has changed something; it costs next to nothing."""
+        """A number that changes whenever anybody changes something; cheap."""

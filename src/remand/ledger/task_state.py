@@ -1,6 +1,7 @@
-"""The flat form of a task's state: what the digest of a ledger is made of, and what older ledger files hold.
+"""The flat form of a task's state: the input of a ledger's digest, and the content of older ledger files.
 
-The names and their order are those of the first release, so that a log keeps its digest however a task is composed.
+The names and their order are those of the first release, so that a log keeps its digest however a task is
+composed.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ decisions.overridden outages progress.alert
 
 
 def _read_layout(text: str) -> tuple[tuple[str, tuple[str, ...]], ...]:
-    """The name of each field in the flat form, and the way to it through the parts of the record."""
+    """The name of each field in the flat form, with its path through the parts of the record."""
     pairs = (word.partition("=") for word in text.split())
     return tuple((name or way.rpartition(".")[2], tuple(way.split("."))) for way, _, name in pairs)
 
@@ -38,7 +39,7 @@ _NEW_TASK, _NEW_GATES = Task(id="", title=""), GateState()
 
 
 def flat_state(task: Task) -> dict[str, Any]:
-    """The fields of a task by name, without those that still have their default."""
+    """The fields of a task by name, without those that have their default."""
     flat = _flatten(task, _NEW_TASK, _TASK_LAYOUT)
     if "gating" in flat:
         flat["gating"] = _flatten(task.gates, _NEW_GATES, _GATES_LAYOUT)
@@ -53,14 +54,14 @@ def _flatten(
         value, usual = record, default
         for part in way:
             value, usual = getattr(value, part), getattr(usual, part)
-        # As msgspec leaves defaults out: by identity.
+        # As msgspec omits defaults: by identity.
         if value is not usual or name in {"id", "title"}:
             flat[name] = value
     return flat
 
 
 def compose_state(flat: dict[str, Any]) -> dict[str, Any]:
-    """The state as tables hold it since version 16, of the flat form that older ones hold."""
+    """Converts the flat form of older tables into the state that tables store since version 16."""
     flat = dict(flat)
     gates, count = flat.pop("gating", None), flat.pop("gate_rejection_count", 0)
     state = _compose(flat, _TASK_LAYOUT)

@@ -1,4 +1,4 @@
-"""Rejections in brief, kept apart so that they are found at once, each with the answer that counts."""
+"""Short records of rejections, stored apart so that they are found at once, each with the answer that counts."""
 
 from __future__ import annotations
 
@@ -28,26 +28,26 @@ MAX_NAME = 200
 
 
 class Trace(NamedTuple):
-    """One event about a rejection, or about what came of it, in brief."""
+    """A short record of one event about a rejection or what followed."""
 
     event: str
     ts: Instant
     session: str
     seq: int
     task: str = ""
-    """Empty where a GoT tool named the handoff alone."""
+    """Empty if a GoT tool named only the handoff."""
     handoff: str = ""
     agent: str = ""
     rejection: str = ""
-    """The rejection's id, or its handoff's where a GoT tool wrote it."""
+    """The rejection's id; for a line of a GoT tool, its handoff's."""
     said: str = ""
-    """The reason of a rejection, the type of a decision; empty when it is none of the known ones."""
+    """The reason of a rejection, or the type of a decision; empty if unknown."""
     text: str = ""
-    """The blocking factor of a rejection, the first task that a decision created."""
+    """The blocking factor of a rejection, or the first task that a decision created."""
 
 
 def trace_event(event: Event, task: str) -> Trace | None:
-    """An event in brief; None when it is about no rejection and nothing that came of one."""
+    """An event's trace; None if it is about no rejection."""
     tracer = _TRACERS.get(type(event))
     return tracer(event, task) if tracer else None
 
@@ -84,12 +84,12 @@ def _trace_answer(event: Any, task: str) -> Trace:
 
 
 def _traced_task(event: Any, task: str) -> str:
-    """The task; of a line of a GoT tool the one it names itself, so that the order of arrival does not matter."""
+    """The task; for a line of a GoT tool, the one that it names, so that the order of arrival does not matter."""
     return event.task_id if event.is_legacy else task
 
 
 def _rejection_key(event: Any) -> str:
-    """What an answer and its rejection have in common."""
+    """The key that an answer and its rejection share."""
     return _shorten_text(event.handoff_id if event.is_legacy else event.rejection_id, MAX_NAME)
 
 
@@ -118,11 +118,11 @@ _TRACERS: dict[type[Event], Callable[[Any, str], Trace | None]] = {
 }
 
 TRACED = frozenset(_TRACERS)
-"""The kinds of events that may leave a trace: to tell the others apart costs next to nothing."""
+"""The kinds of events that may leave a trace, for cheaply skipping others."""
 
 
 class FiledRejection(NamedTuple):
-    """A rejection, and what is known of it."""
+    """A rejection, and what is known about it."""
 
     event: str
     ts: Instant
@@ -133,10 +133,10 @@ class FiledRejection(NamedTuple):
     reason: str
     blocker: str
     decision: str = ""
-    """Empty when there is no answer, or its type is none of the known ones."""
+    """Empty if there is no answer, or its type is unknown."""
     answered_at: Instant = ""
-    """Empty when there is no answer."""
+    """Empty if there is no answer."""
     created: str = ""
     """The first task that the answer created."""
     woken_at: Instant = ""
-    """When the task woke after a deferral; empty when it did not."""
+    """When the task woke after a deferral; empty if it did not."""

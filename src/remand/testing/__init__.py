@@ -1,1 +1,1 @@
-"""What tests of a ledger need: fakes of every port, builders, and the suites every backend must pass."""
+"""What tests of a ledger need: fakes of every port, builders, and the contract suites that every backend must pass."""

@@ -1,4 +1,4 @@
-"""Builders for what a test of a store is given: ids, people, tasks, events and sessions."""
+"""Builders for tests: ids, people, tasks, events and sessions."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ from remand.testing.fakes import (
 )
 
 MACHINE = FakeKeys()
-"""The key of the test's machine: every world and every session has it unless said otherwise."""
+"""The default key of the test's machine, for every world and session."""
 NOW: Instant = START
 LATER: Instant = add_seconds(NOW, 1800)
 MUCH_LATER: Instant = add_seconds(NOW, 7200)
@@ -67,7 +67,7 @@ H1, H2, H3 = handoff_id(1), handoff_id(2), handoff_id(3)
 
 
 def actor(name: str, *roles: Role, skills: Iterable[str] = (), **fields: Any) -> Actor:
-    """Somebody with these roles; an agent unless said otherwise."""
+    """An actor with these roles; by default an agent."""
     return Actor(name=name, roles=frozenset(roles or {Role.AGENT}), skills=frozenset(skills), **fields)
 
 
@@ -95,12 +95,12 @@ def a_lockout(agent: str = "Alice", **fields: Any) -> Lockout:
 
 
 def a_submission(agent: str = "Alice", commit: str = SHA, handoff_id: str = H1) -> Submission:
-    """Work submitted."""
+    """A submission."""
     return Submission(commit=commit, tree=TREE, agent=agent, handoff_id=handoff_id, at=NOW)
 
 
 def task_added(task_id: str = T1, title: str = "Mend the roof", **data: Any) -> TaskAdded:
-    """A task was added."""
+    """The event of an added task."""
     standard = {"description": "", "status": "pending", "priority": "medium", "category": ""}
     return TaskAdded(
         id=task_node_id(task_id), type="TASK", data=TaskData(title=title, **{**standard, **data})
@@ -116,7 +116,7 @@ def task_claimed(
     attempt: int = 1,
     epoch: int = 1,
 ) -> TaskClaimed:
-    """An agent took a task from the queue."""
+    """The event of an agent's claim from the queue."""
     return TaskClaimed(
         task_id=task_id,
         handoff_id=handoff_id,
@@ -128,9 +128,9 @@ def task_claimed(
 
 
 class Session:
-    """Somebody's log: events get their time, number, hash and predecessor in the order they are written.
+    """A log of one session: events get time, number, hash and predecessor in the order they are written.
 
-    Each is covered by the keys given, those of the test's machine unless said otherwise.
+    Each is signed with the given key, by default that of the test's machine.
     """
 
     def __init__(
@@ -168,24 +168,24 @@ class Session:
 
     @property
     def event_lines(self) -> list[bytes]:
-        """The lines of the events alone."""
+        """The lines of the events only."""
         return [line for line in self.lines if not signatures.is_group(line)]
 
     def entry(self, event: Event, **options: str) -> EventEntry:
-        """Stamps an event, ready to be kept."""
+        """Stamps an event, ready to be stored."""
         stamped = self.write(event, **options)
         return EventEntry(stamped, self.lines[-1], event_task_id(stamped))
 
 
 def rejection_filed(task_id: str = T1, number: int = 1, **fields: Any) -> HandoffRejected:
-    """Alice rejected a task for a blocker."""
+    """The event of Alice's rejection of a task because of a blocker."""
     record = {"reason_type": "BLOCKER", "blocking_factor": "The ladder is gone"}
     standard = {"handoff_id": H1, "agent": "Alice", "rejection_id": f"R-{number}", "rejection": record}
     return HandoffRejected(task_id=task_id, **{**standard, **fields})
 
 
 def invalid_rejection_filed(task_id: str = T1, number: int = 1, **fields: Any) -> HandoffRejectionInvalid:
-    """Alice rejected a task without having earned it."""
+    """The event of an invalid rejection by Alice."""
     valid = rejection_filed(task_id, number, **fields)
     told = {name: getattr(valid, name) for name in ("handoff_id", "agent", "rejection_id", "rejection")}
     return HandoffRejectionInvalid(task_id=task_id, **told)
@@ -194,13 +194,13 @@ def invalid_rejection_filed(task_id: str = T1, number: int = 1, **fields: Any) -
 def rejection_answered(
     decision: str, task_id: str = T1, number: int = 1, created: tuple[str, ...] = ()
 ) -> RejectionAnswered:
-    """The director answered a rejection."""
+    """The event of the director's answer to a rejection."""
     told = Decision(decision_type=decision, rationale="So it is.", created_tasks=created)
     return RejectionAnswered(task_id=task_id, handoff_id=H1, rejection_id=f"R-{number}", decision=told)
 
 
 def task_woken(task_id: str = T1) -> TaskWoken:
-    """A deferred task woke."""
+    """The event of a deferred task waking."""
     return TaskWoken(task_id=task_id)
 
 
@@ -213,7 +213,7 @@ def got_tool_entry(event: str, at: str = "2025-12-20T10:00:00Z", **fields: objec
 
 @contextmanager
 def assert_raises(kind: type[Exception]) -> Iterator[None]:
-    """Fails unless the block ends in this error; for contract suites, which need no test runner."""
+    """Fails unless the block raises this exception; for contract suites, which need no test runner."""
     try:
         yield
     except kind:

@@ -1,4 +1,4 @@
-"""Ports without a machine behind them: a clock, ids, keys, a repository, worktrees, event files, record files and a channel."""
+"""Fake ports without a machine: a clock, ids, keys, a repository, worktrees, event files, record files and a channel."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ START: Instant = "2026-11-15T09:00:00.000000Z"
 
 
 class FakeClock:
-    """A clock that moves when told to, and by a microsecond whenever it is read."""
+    """A clock that moves when told to, and by a microsecond at each reading."""
 
     def __init__(self, start: Instant = START) -> None:
         self.time = start
@@ -34,12 +34,12 @@ class FakeClock:
         return self.time
 
     def advance(self, seconds: float) -> None:
-        """Lets time pass; a negative number sets the clock back."""
+        """Advances the clock; a negative number sets it back."""
         self.time = add_seconds(self.time, seconds)
 
 
 class CountingIds:
-    """Digits that count up, instead of random ones."""
+    """Digits that count up instead of random ones."""
 
     def __init__(self, first: int = 1) -> None:
         self._next = first
@@ -51,7 +51,7 @@ class CountingIds:
 
 
 class FakeRepository:
-    """A repository of commits one writes down by name. Each commit's code tree is its own unless given."""
+    """A repository whose commits the test adds by name. By default each commit has a code tree of its own."""
 
     def __init__(self, branch: str = "main") -> None:
         self.commits: dict[str, Commit] = {}
@@ -61,7 +61,7 @@ class FakeRepository:
         """The commits that branches, and commits, have besides their tips."""
 
     def add(self, name: str, tree: str = "") -> str:
-        """Makes a commit that goes by that name; returns its full id."""
+        """Adds a commit with that name; returns its full id."""
         sha = name.encode().hex().ljust(40, "0")[:40]
         self.commits[name] = self.commits[sha] = Commit(sha=sha, tree=tree or f"tree of {name}")
         return sha
@@ -75,16 +75,16 @@ class FakeRepository:
         return self.current
 
     def has_commit(self, branch: str, commit: str) -> bool | None:
-        """True for the commit at the branch's tip, which is written down as `refs/heads/NAME`, and what it is said to hold."""
+        """True for the commit at the branch's tip, which the test adds as `refs/heads/NAME`, and for its given ancestors."""
         tip = self.commits.get(f"refs/heads/{branch}")
         return None if tip is None else commit in (tip.sha, *self.histories.get(branch, ()))
 
     def is_ancestor(self, commit: str, of: str) -> bool:
-        """True for the commit itself, and for those that it is said to hold."""
+        """True for the commit itself, and for its given ancestors."""
         return commit in (of, *self.histories.get(of, ()))
 
     def difference(self, base: str, commit: str) -> CommitDifference | None:
-        """What was added as the commit's change, whatever the base; its own patch unless given."""
+        """The given change of the commit, whatever the base; by default its own patch."""
         found = self.commits.get(commit)
         return self.differences.get(commit, CommitDifference((), f"patch of {found.tree}")) if found else None
 
@@ -97,7 +97,7 @@ class MemoryMarks:
         self._marks: dict[str, tuple[int, str]] = {}
 
     def raise_to(self, session: str, seq: int, tip: str) -> None:
-        """Remembers that a session was seen that far; never takes a mark back."""
+        """Records that a session was read that far; never lowers a mark."""
         if seq > self._marks.get(session, (0, ""))[0]:
             self._marks[session] = (seq, tip)
 
@@ -106,11 +106,11 @@ class MemoryMarks:
         return self._marks.copy()
 
     def close(self) -> None:
-        """Holds nothing open."""
+        """Does nothing."""
 
 
 class FakeKeys:
-    """A key that is made from a name. Anyone who knows the public part can sign with it, so it is for tests alone."""
+    """A key made from a name. Anyone with the public part can sign with it, so it is only for tests."""
 
     def __init__(self, name: str = "machine") -> None:
         self._key = PublicKey(raw=sha256(name.encode()).digest(), name=name)
@@ -124,19 +124,19 @@ class FakeKeys:
         return self._key
 
     def load(self) -> None:
-        """Is always ready."""
+        """Does nothing."""
 
     def sign(self, content: bytes) -> bytes:
         """A signature of 64 bytes."""
         return sha512(self._key.raw + content).digest()
 
     def verify(self, claims: Sequence[SignedClaim]) -> list[bool]:
-        """Of each, True when the signature is of that key and content."""
+        """For each claim, True if the signature is of that key and content."""
         return [claim.signature == sha512(claim.key + claim.content).digest() for claim in claims]
 
 
 class ProcessKilled(BaseException):
-    """The process was killed at this point."""
+    """Simulates that the process is killed at this point."""
 
 
 class MemoryFile:
@@ -150,7 +150,7 @@ class MemoryFile:
 
 
 class MemoryExchange:
-    """Event files in memory. What can befall real ones is a method here."""
+    """Event files in memory. Methods simulate what can happen to real ones."""
 
     def __init__(self, clock: Clock, ids: Ids) -> None:
         self.contents: dict[str, MemoryFile] = {}
@@ -162,7 +162,7 @@ class MemoryExchange:
         self._dies_after_append = False
         self._is_full = False
 
-    # What the ledger asks of its files.
+    # What the ledger needs of its files.
 
     def files(self) -> list[FileMark]:
         return [
@@ -171,7 +171,7 @@ class MemoryExchange:
         ]
 
     def file_stamp(self) -> tuple[int, ...]:
-        """Changes when files come or go, and not when one grows."""
+        """A value that changes when files are added or removed, but not when one grows."""
         return (self._changes,)
 
     def read(self, path: str) -> Iterator[tuple[int, bytes | str]]:
@@ -190,7 +190,7 @@ class MemoryExchange:
         return self.contents[path].data
 
     def append(self, head: LedgerHead, first: int, lines: Sequence[bytes]) -> LedgerHead:
-        """Writes lines to the open segment, or to a new one when git tracks it."""
+        """Appends lines to the open segment, or to a new one if git tracks it."""
         if self._is_full:
             raise EnvironmentFault("Nothing was recorded: no space left.")
         if not head.segment or self.contents[self.path(head.segment)].is_tracked:
@@ -209,22 +209,22 @@ class MemoryExchange:
         return replace(head, segment=segment, first=first, size=0, inode=inode)
 
     def sync(self, segment: str) -> None:
-        """Makes what a segment holds safe from a power cut."""
+        """Makes a segment's content survive a power cut."""
         if segment:
             file = self.contents[self.path(segment)]
             file.synced = file.data
 
-    # What it asks after something went wrong.
+    # What the ledger needs after something went wrong.
 
     def close(self) -> None:
-        """Holds nothing open."""
+        """Does nothing."""
 
     def path(self, segment: str) -> str:
-        """Where a segment's file is."""
+        """The path of a segment's file."""
         return f"/events/{segment}.jsonl"
 
     def is_whole(self, head: LedgerHead) -> bool:
-        """True when the open segment is as the head says."""
+        """True if the open segment matches the head."""
         file = self.contents.get(self.path(head.segment))
         if not head.segment or file is None:
             return not head.segment
@@ -232,11 +232,11 @@ class MemoryExchange:
         return is_same and head.changed in (0, crc32(file.data))
 
     def stamp_head(self, head: LedgerHead) -> LedgerHead:
-        """The head with when the segment was last changed: each content is its own time."""
+        """The head with the time of the segment's last change: each content is its own time."""
         return replace(head, changed=crc32(self.contents[self.path(head.segment)].data))
 
     def cut_off(self, head: LedgerHead) -> str:
-        """Moves what is behind the head away, if anything is."""
+        """Moves what follows the head away, if anything does."""
         tail = self._tail(head)
         if not tail:
             return ""
@@ -245,7 +245,7 @@ class MemoryExchange:
         return f"/quarantine/{head.segment}"
 
     def surplus(self, head: LedgerHead) -> list[bytes]:
-        """Whole lines behind what the ledger knows of."""
+        """Whole lines after those that the ledger knows."""
         return self._tail(head).split(b"\n")[:-1]
 
     def _tail(self, head: LedgerHead) -> bytes:
@@ -253,65 +253,65 @@ class MemoryExchange:
         return file.data[head.size :] if file is not None and file.inode == head.inode else b""
 
     def has_all(self, head: LedgerHead, lines: Iterable[bytes]) -> bool:
-        """True when the segment has lost none of these lines."""
+        """True if the segment still has all these lines."""
         file = self.contents.get(self.path(head.segment))
         there = set(file.data.split(b"\n")) if file else set()
         return all(line in there for line in lines)
 
     def shrink(self, segment: str, size: int) -> None:
-        """Takes back what was appended."""
+        """Removes what was appended."""
         file = self.contents[self.path(segment)]
         file.data = file.data[:size]
 
-    # What can befall them.
+    # What can happen to the files.
 
     def put(self, path: str, lines: Iterable[bytes]) -> None:
-        """A file comes in from elsewhere, or takes the place of another of that name."""
+        """Adds a file from elsewhere, or replaces one of that name."""
         self._changes += 1
         self.contents[path] = MemoryFile(self._changes, b"".join(line + b"\n" for line in lines))
 
     def grow(self, path: str, data: bytes) -> None:
-        """Someone writes to the end of a file."""
+        """Appends to a file as a stranger."""
         self.contents[path].data += data
 
     def truncate(self, path: str, size: int) -> None:
-        """Everything behind that many bytes is lost."""
+        """Cuts a file after so many bytes."""
         self.contents[path].data = self.contents[path].data[:size]
 
     def lose(self, path: str) -> None:
-        """A file is deleted, as by the checkout of a branch that does not have it."""
+        """Deletes a file, as by checking out a branch that lacks it."""
         self._changes += 1
         del self.contents[path]
 
     def track(self) -> None:
-        """Git takes every file there is under its wing."""
+        """Lets git track every existing file."""
         for file in self.contents.values():
             file.is_tracked = True
 
     def die_after_next_append(self, dies: bool = True) -> None:
-        """The process is killed when the lines are written and the ledger is not."""
+        """Kills the process after the next append, before the ledger is written."""
         self._dies_after_append = dies
 
     def fill_up(self, is_full: bool = True) -> None:
-        """The disk is full, or has space again."""
+        """Fills the disk, or frees space again."""
         self._is_full = is_full
 
     def cut_power(self) -> None:
-        """What was not synced is lost."""
+        """Loses everything that was not synced."""
         for file in self.contents.values():
             file.data = file.synced
 
     def lines(self) -> list[bytes]:
-        """The line of every event in every file."""
+        """The lines of all events in all files."""
         return [line for line in self.all_lines() if not signatures.is_group(line)]
 
     def all_lines(self) -> list[bytes]:
-        """Every line of every file, those of signed groups too."""
+        """All lines of all files, including those of signed groups."""
         return [line for file in self.contents.values() for line in file.data.split(b"\n") if line]
 
 
 class MemoryRecordFiles:
-    """Files of this process. Whoever takes one away changes the stamp."""
+    """Record files in memory. A test that removes one changes the stamp."""
 
     def __init__(self) -> None:
         self.texts: dict[tuple[RecordKind, str], str] = {}
@@ -350,7 +350,7 @@ class MemoryRecordFiles:
 
 
 class MemoryChannel:
-    """A channel that keeps what it was given, while it works."""
+    """A channel that stores what it gets, while it works."""
 
     def __init__(self, name: str = "chat", *, is_down: bool = False) -> None:
         self.name = name
@@ -358,7 +358,7 @@ class MemoryChannel:
         self.notices: list[tuple[str, str]] = []
 
     def send(self, title: str, body: str) -> str:
-        """Takes a notice, or says that it is down."""
+        """Stores a notice, or reports that it is down."""
         if self.is_down:
             return "it is down"
         self.notices.append((title, body))

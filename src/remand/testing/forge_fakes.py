@@ -18,14 +18,14 @@ from remand.domain.forge import (
 
 
 def an_account(login: str, number: int = 0) -> Account:
-    """An account; its id follows from its login unless given."""
+    """An account; by default its id follows from its login."""
     return Account(id=f"github:{number or sum(map(ord, login))}", login=f"github:{login}")
 
 
 def a_review(
     author: Account | None, commit: str, state: ReviewState = ReviewState.CHANGES_REQUESTED, **fields: object
 ) -> ForgeReview:
-    """A review that requests changes, unless it says otherwise."""
+    """A review; by default it requests changes."""
     standard: dict[str, object] = {
         "id": "R1",
         "text": "This has race conditions",
@@ -35,7 +35,7 @@ def a_review(
 
 
 class MemoryForge:
-    """Implements `Forge` over pull requests that a test puts there."""
+    """Implements `Forge` with pull requests that a test adds."""
 
     def __init__(self) -> None:
         self.pulls: dict[int, PullRequest] = {}
@@ -62,11 +62,11 @@ class MemoryForge:
 
     @property
     def usage(self) -> Usage:
-        """What was asked so far."""
+        """The number of requests so far."""
         return self._usage
 
     def put(self, number: int, head: str, *reviews: ForgeReview, **fields: object) -> PullRequest:
-        """Puts a pull request there, or changes it."""
+        """Adds a pull request, or changes it."""
         pull = PullRequest(number=number, head=head, reviews=reviews, **fields)  # type: ignore[arg-type]
         self.pulls[number] = pull
         return pull
@@ -86,7 +86,7 @@ class MemoryForge:
             raise self.refuses
 
     def change_marks(self, numbers: Sequence[int]) -> dict[int, str]:
-        """Whatever a pull request holds, as its mark."""
+        """Each pull request's content, as its mark."""
         self._count_request()
         return {number: str(hash(self.pulls[number])) for number in numbers if number in self.pulls}
 
@@ -98,25 +98,25 @@ class MemoryForge:
         return self.pulls[number]
 
     def may_write(self, account: Account) -> bool:
-        """True for whom the test lets write."""
+        """True for the accounts that the test permits."""
         self._count_request()
         return account.id in self.writers
 
     def set_status(self, commit: str, state: CheckState, text: str) -> None:
-        """Keeps a status."""
+        """Stores a status."""
         self._count_write()
         self.statuses.append((commit, state))
 
     def request_changes(
         self, number: int, commit: str, text: str, comments: Sequence[ForgeComment]
     ) -> ReviewState:
-        """Keeps a review."""
+        """Stores a review."""
         self._count_write()
         self.left.append((number, text, tuple(comments)))
         return ReviewState.CHANGES_REQUESTED
 
     def comment(self, number: int, text: str) -> None:
-        """Keeps a comment."""
+        """Stores a comment."""
         self._count_write()
         self.left.append((number, text, ()))
 
@@ -129,7 +129,7 @@ class MemoryForge:
         return next((self._open_pull(pull) for pull in is_of), None)
 
     def open_draft(self, branch: str, base: str, title: str, text: str) -> OpenPull:
-        """Opens one, at the commit that the branch is said to be at."""
+        """Opens one, at the given commit of the branch."""
         self._count_write()
         if any((pull.branch, pull.state) == (branch, PullState.OPEN) for pull in self.pulls.values()):
             raise ForgeFault(ForgeFaultKind.REFUSED, "There is one of that branch.")
@@ -142,17 +142,17 @@ class MemoryForge:
         return OpenPull(number=pull.number, head=pull.head, is_draft=pull.number in self.drafts)
 
     def mark_ready(self, number: int) -> None:
-        """Makes a draft ready."""
+        """Marks a draft as ready."""
         self._count_write()
         self.drafts = [one for one in self.drafts if one != number]
 
     def request_review(self, number: int, names: Sequence[str]) -> None:
-        """Keeps who was asked."""
+        """Stores the requested reviewers."""
         self._count_write()
         self.asked.append((number, tuple(names)))
 
     def merge(self, number: int, commit: str) -> None:
-        """Merges while the commit is the head."""
+        """Merges if the commit is the head."""
         self._count_write()
         if self.pulls[number].head != commit or self.pulls[number].state is not PullState.OPEN:
             raise ForgeFault(ForgeFaultKind.REFUSED, "The head is another commit, or it is not open.")
@@ -176,11 +176,11 @@ class MemoryForge:
         self.listed[number] = replace(self.listed[number], is_open=False)
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Does nothing."""
 
 
 class MemoryRemote:
-    """Implements `Remote` over branches that a test puts there."""
+    """Implements `Remote` with branches that a test adds."""
 
     def __init__(self, tips: dict[str, str], main: str = "main") -> None:
         self.tips, self._main = tips, main
@@ -193,21 +193,21 @@ class MemoryRemote:
         """Raised whenever something is pushed."""
 
     def tip(self, branch: str) -> str:
-        """Where a branch is."""
+        """The tip of a branch."""
         if self.faults:
             raise self.faults.pop(0)
         return self.tips.get(branch, "")
 
     def is_main(self, branch: str) -> bool:
-        """True for the one that the test says."""
+        """True for the branch that the test names."""
         return branch == self._main
 
     def is_ahead(self, commit: str, tip: str) -> bool:
-        """True for what the test says."""
+        """True for the pairs that the test names."""
         return (tip, commit) in self.behind
 
     def push(self, commit: str, branch: str, over: str) -> None:
-        """Moves a branch that is where it is said to be."""
+        """Moves a branch if it is at the expected commit."""
         if self.refuses is not None:
             raise self.refuses
         if self.tips.get(branch, "") != over:
@@ -223,9 +223,9 @@ class MemoryNotes:
         self.kept: dict[str, str] = {}
 
     def get(self, key: str) -> str:
-        """What was noted."""
+        """A mark."""
         return self.kept.get(key, "")
 
     def put(self, key: str, value: str) -> None:
-        """Notes it."""
+        """Stores a mark."""
         self.kept[key] = value

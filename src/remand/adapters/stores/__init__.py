@@ -1,1 +1,1 @@
-"""Where a ledger can live."""
+"""The stores of a ledger: SQLite, PostgreSQL, and its event files."""

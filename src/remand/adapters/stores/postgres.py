@@ -43,7 +43,7 @@ from remand.ledger.store import LedgerHead, Transaction
 
 
 class PostgresChange:
-    """An open change: leaving it without an error makes it so, with one takes it back."""
+    """A transaction: commits when left without an exception, else rolls back."""
 
     def __init__(self, store: PostgresStore) -> None:
         self._store = store
@@ -70,7 +70,7 @@ class _ThreadConnections(threading.local):
 
 
 class PostgresStore:
-    """A ledger in a database. Each thread that reads or writes has a connection while it does."""
+    """A ledger in a database. Each thread has its own connection while it reads or writes."""
 
     def __init__(self, url: str, session: str, own_key: Callable[[], str] = lambda: "") -> None:
         self.url = url
@@ -127,9 +127,10 @@ class PostgresStore:
             raise
 
     def _take(self, begin: str = "SELECT 1") -> psycopg.Cursor[Any]:
-        """What a connection answers to its first statement. One that was lost while nobody used it is replaced.
+        """The result of a connection's first statement. Replaces a connection that broke while unused.
 
-        Threads wait for one another when very many want one. Who has one already does not, so that no two wait for good.
+        Threads queue when too many want a connection. A thread that has one does not queue for a second, so
+        that no two wait for each other.
         """
         needs_place = not self._thread.count
         if needs_place and not self._places.acquire(timeout=_PLACE_SECONDS):
@@ -156,7 +157,7 @@ class PostgresStore:
         return self._run_or_close(self._connect(), begin)
 
     def _give_back(self, connection: Connection) -> None:
-        """Keeps a connection for the next that wants one, unless it was lost, or there are enough."""
+        """Returns a connection to the pool, unless it is broken or the pool is full."""
         is_idle = connection.info.transaction_status == pq.TransactionStatus.IDLE
         self._thread.count -= 1
         with self._pool_lock:
@@ -186,7 +187,7 @@ class PostgresStore:
             raise self.fault(error) from error
 
     def _make_tables(self, connection: Connection) -> None:
-        """Brings the tables to this version, once, whoever comes first."""
+        """Brings the tables to this version; only the first process does it."""
         if self._version(connection) != own.VERSION:
             connection.execute(f"SELECT pg_advisory_lock({own.LOCK_OF_TABLES})")
             try:
@@ -219,7 +220,7 @@ class PostgresStore:
     # ---------------------------------------------------------------------------------------- transactions
 
     def write(self) -> PostgresChange:
-        """Opens a change. In a process one is decided at a time, while the one before it is committed."""
+        """Opens a change. Within a process, changes are decided one at a time, while the previous one is committed."""
         return PostgresChange(self)
 
     def begin(self) -> PostgresTransaction:
@@ -228,7 +229,7 @@ class PostgresStore:
         is_begun = False
         try:
             if self._keeper is None or self._keeper.closed:
-                # Before the change: whoever asks later whether it was committed waits for the session's row.
+                # Before the change: a later check of whether it was committed waits for the session's row.
                 with self._connection() as keeper:
                     self._take_session(keeper)
             begun = self._take(BEGIN_CHANGE)
@@ -245,7 +246,7 @@ class PostgresStore:
         return PostgresTransaction(statements, self._session, self._head, self._failures)
 
     def _take_session(self, connection: Connection) -> None:
-        """Goes on with a session of this key that no process writes to, or begins one."""
+        """Continues a session of this key that no process writes to, or begins one."""
         self._head = None
         run = psycopg.RawCursor(connection).execute
         known = [row[0] for row in run(own.HEADS_WITH_KEY, (self._own_key(),)).fetchall()]
@@ -257,11 +258,11 @@ class PostgresStore:
                 return
 
     def commit(self, transaction: PostgresTransaction) -> None:
-        """Makes a change so. While it is written and made durable the next one may be decided."""
+        """Commits a change. While it is written and synced, the next one may be decided."""
         is_decided = False
         try:
             transaction.write_rows()
-            # The one before it may be on its way still, and whoever begins next continues from this one's head.
+            # The previous one may still be on its way, and the next one continues from this one's head.
             self._commit_lock.acquire()
             try:
                 if transaction.failures_before != self._failures:
@@ -290,7 +291,7 @@ class PostgresStore:
         transaction.undos.clear()
 
     def _finish(self, transaction: PostgresTransaction, connection: Connection) -> None:
-        """Writes what is left, commits, and finds out whether that was done when nobody says so."""
+        """Writes what is left and commits; if the answer is lost, finds out whether the commit succeeded."""
         last = ("COMMIT", own.NOTIFY) if transaction.has_events else ("COMMIT",)
         try:
             transaction.statements.write_with(*last)
@@ -306,7 +307,7 @@ class PostgresStore:
             self._give_back(connection)
 
     def take_back(self, transaction: PostgresTransaction) -> None:
-        """Takes a change back."""
+        """Rolls a change back."""
         connection = transaction.statements.connection
         transaction.statements.keep_waiting = None
         self._head = None
@@ -322,10 +323,10 @@ class PostgresStore:
             undo()
 
     def _is_committed(self, transaction: PostgresTransaction) -> bool:
-        """Whether a change was made whose end nobody was told: then the session has its last event.
+        """True if a change whose commit was not confirmed has succeeded: then the session has its last event.
 
-        The row of the session that it began with is locked as long as that is not settled. A server that has not come to
-        it yet continues with what was sent to it: the row is changed, so that it cannot.
+        The session's row is locked until that is settled. A server that has not processed the commit yet
+        could still do so: changing the row prevents that.
         """
         head, before = transaction.head, transaction.first_session
         for wait in _WAITS:
@@ -344,7 +345,7 @@ class PostgresStore:
         )
 
     def fault(self, error: Exception) -> EnvironmentFault:
-        """What a failing database means for the user."""
+        """Translates a database failure into a fault that tells the user what it means."""
         if isinstance(error, (*_CONFLICTS, SessionTaken, TasksTaken)):
             return StoreConflict(
                 f"Nothing was recorded: another process changed the same tasks ({error}). Repeat the command.",
@@ -358,28 +359,28 @@ class PostgresStore:
 
     @contextmanager
     def read(self) -> Iterator[Transaction]:
-        """Opens a view of one moment."""
+        """Opens a consistent snapshot for reading."""
         with self._connection("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY") as connection:
             yield PostgresTransaction(PostgresStatements(connection, self.known), self._session)
 
     def note_progress(self, text: str) -> None:
-        """Shows how far a long change has come, to the user."""
+        """Shows the user how far a long change has come."""
         note_progress(-1, text)
 
     def changes(self) -> int:
-        """Another number once this or any other process has changed something: which changes there have been."""
+        """A number that changes whenever any process changes something."""
         with self._connection() as connection:
             (found,) = connection.execute("SELECT pg_current_snapshot()::text").fetchone() or ("",)
         return zlib.crc32(found.encode())
 
     def wait_for_news(self, seconds: float) -> bool:
-        """Waits until any process has written events, or for so long; True when one has. Who waits again misses none."""
+        """Waits until any process has written events, up to so many seconds; True if one has. Repeated calls miss none."""
         with self._news_lock:
             try:
                 if self._listener is None or self._listener.closed:
                     self._listener = self._connect()
                     self._listener.execute("LISTEN remand")
-                    return True  # nobody knows what came before
+                    return True  # What happened before is unknown.
                 return any(True for _ in self._listener.notifies(timeout=seconds, stop_after=1))
             except psycopg.Error as error:
                 if self._listener is not None:
@@ -390,20 +391,20 @@ class PostgresStore:
     # ------------------------------------------------------------------------------------------- the ledger
 
     def value(self, key: str) -> str:
-        """Something the ledger remembers of itself."""
+        """A value that the ledger stores about itself."""
         with self._connection() as connection:
             found = connection.execute("SELECT value FROM ledger WHERE key = %s", (key,)).fetchone()
         return found[0] if found else ""
 
     def ensure_id(self, name: str) -> str:
-        """The ledger's id, the same for all processes; it gets this name when it has none."""
+        """The ledger's id, the same for all processes; if it has none, it becomes this name."""
         with self._connection() as connection:
             connection.execute("INSERT INTO ledger VALUES ('id', %s) ON CONFLICT DO NOTHING", (name,))
         return self.value("id")
 
     @property
     def address(self) -> str:
-        """Where the database is, without a password, for people and to connect to it again."""
+        """The database's address without a password, for people and for connecting to it again."""
         found = conninfo_to_dict(self.url)
         host, name = str(found.get("host", "")), found.get("dbname", "")
         port = f":{found['port']}" if "port" in found else ""
@@ -413,10 +414,10 @@ class PostgresStore:
         return f"postgresql://{user}{host}{port}/{name}"
 
     origin = ""
-    """A log is moved here from the ledger file of a place, which has no address."""
+    """A log is moved here from a local ledger file, which has no address."""
 
     def note_origin(self, address: str) -> None:
-        """Needs no note of it."""
+        """Does nothing."""
 
     @property
     def view(self) -> PostgresView:
@@ -425,26 +426,26 @@ class PostgresStore:
 
     @property
     def shared_data(self) -> PostgresSharedData:
-        """What its processes share beside the events."""
+        """The data that its processes share besides the events."""
         return PostgresSharedData(self._connection)
 
     @property
     def may_have_objections(self) -> bool:
-        """False when there was none to any task as this process began its last change."""
+        """False if no task had objections when this process began its last change."""
         return self.known.may_have_objections
 
     def file_identity(self) -> str:
-        """What tells this ledger from another in its place."""
+        """The database's identity, which distinguishes it from another in its place."""
         return self.url
 
     def require_same_file(self) -> None:
-        """Nothing can take the place of a database under a running process."""
+        """Does nothing: a database cannot be replaced under a running process."""
 
     def stay(self) -> None:
-        """Prepares for a long life."""
+        """Prepares for a long-running process."""
 
     def close(self) -> None:
-        """Closes the connections; one that is in use, when it is given back."""
+        """Closes the connections; a connection in use closes when it is returned."""
         with self._pool_lock:
             self._is_closed = True
             free, self._free = self._free, []
@@ -455,29 +456,29 @@ class PostgresStore:
 
 
 _MOST_FREE = 32
-"""How many connections are kept that nobody uses: as many as a server has threads."""
+"""Most unused connections in the pool: as many as a server has threads."""
 _MOST_USED = 48
-"""How many are used at once; PostgreSQL takes 100 by default, from all processes together."""
+"""Most connections in use; PostgreSQL's default limit is 100 for all processes together."""
 _PLACE_SECONDS = 30.0
 _WAITS = (0.0, 0.05, 0.1, 0.2, 0.5, *[1.0] * 60)
-"""How long to wait for a database that is away, again and again."""
+"""Pauses between attempts to reach an unavailable database."""
 _CONFLICTS = (
     errors.DeadlockDetected,
     errors.SerializationFailure,
     errors.UniqueViolation,
     errors.LockNotAvailable,
-    errors.DivisionByZero,  # as `MUST_MOVE_HEAD` says that another process continues with the session
+    errors.DivisionByZero,  # As `MUST_MOVE_HEAD` reports that another process continues with the session.
 )
 
 
 _FAULTS = (psycopg.Error, SessionTaken, TasksTaken, struct.error, OverflowError, UnicodeError)
-"""What a change may meet: the database's errors, those of others in its way, and values that cannot be sent."""
+"""What may stop a change: database errors, conflicts with other changes, and values that cannot be sent."""
 
 
 def _is_away(error: psycopg.Error) -> bool:
-    """True when the server is not there or cannot be reached; false when it did not carry out this statement.
+    """True if the server is unreachable; False if it failed to run this statement.
 
-    A full disk, a statement that took too long and one that is too complex are operational errors as well.
+    A full disk, a timeout and too complex a statement are operational errors, too.
     """
     code = error.sqlstate or ""
     return not code or code.startswith(("08", "57P")) or code == "53300"
@@ -497,7 +498,7 @@ _BESIDE = {
 
 
 class PostgresView(LedgerView):
-    """A ledger in PostgreSQL, for reading alone. The rows that a question is about are copied into memory for it."""
+    """A read-only view of a ledger in PostgreSQL. Copies the rows that a query needs into an SQLite database in memory."""
 
     def __init__(self, store: PostgresStore) -> None:
         self._store = store
@@ -505,7 +506,7 @@ class PostgresView(LedgerView):
         self._connection.execute(f"{sql.SCHEMA}; PRAGMA user_version = {VERSION}").fetchall()
 
     def _copy(self, statement: str, values: sql.Row = ()) -> None:
-        """Makes the tables in memory what a statement selects of the tasks, and what belongs to these."""
+        """Fills the tables in memory with the selected tasks and what belongs to them."""
         run, run_many = self._connection.execute, self._connection.executemany
         with self._store.read() as view:
             statements = view.statements  # type: ignore[attr-defined]  # it is this store's own

@@ -1,4 +1,4 @@
-"""A connection to PostgreSQL that is given the embedded ledger's statements: in few round trips, under the change's locks."""
+"""Runs the embedded ledger's statements in PostgreSQL: in few round trips, under the change's locks."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from remand.domain.instant import Instant
 
 Connection = psycopg.Connection[tuple[Any, ...]]
 _NAMES_SECONDS = 5.0
-"""How long the names that others add may stay unseen."""
+"""How long names that other processes added may stay unseen."""
 _MISSING, _OUTDATED, _DUE, _OBJECTION = " missing", " outdated", " due", " objection"
 _VALUES = f"""
 SELECT key, value FROM ledger
@@ -29,7 +29,7 @@ UNION ALL SELECT '{_OBJECTION}', (SELECT 1 FROM objection LIMIT 1)::text
 UNION ALL SELECT '{_DUE}', (SELECT min(due_at) FROM task WHERE due_at IS NOT NULL)
 """  # noqa: S608 - fixed text
 BEGIN_CHANGE = f"{own.BEGIN_CHANGE}; {_VALUES}"
-"""Begins a change and reads what it needs in any case, in one round trip."""
+"""Begins a change and reads what every change needs, in one round trip."""
 _VALUE_CHANGES = own.MISSING_CHANGES | {sql.PUT_VALUE, sql.OUTDATE, sql.IN_STEP}
 _BESIDE_EVENTS = sql.BESIDE_EVENTS | own.LOCKS
 _ARRAY, _LENGTH, _NUMBER = Struct("!iiIii").pack, Struct("!i").pack, Struct("!iq").pack
@@ -39,7 +39,7 @@ Answer = TypeVar("Answer")
 
 
 class KnownRows:
-    """What a process remembers between changes of what hardly changes."""
+    """Rows that rarely change, which a process remembers between changes."""
 
     def __init__(self) -> None:
         self.writer = ""
@@ -51,13 +51,13 @@ class KnownRows:
         self._read_at = 0.0
 
     def forget_old_names(self) -> None:
-        """Has names read again from time to time: other processes add some."""
+        """Forgets names from time to time, because other processes add some."""
         if time.monotonic() - self._read_at > _NAMES_SECONDS:
             self.names, self._read_at = {}, time.monotonic()
 
 
 class OpenChange:
-    """What a change has locked and read ahead, what it has not written yet, and how late its events are."""
+    """A change's locks, the rows it read ahead or has not written yet, and the delay of its events."""
 
     def __init__(self) -> None:
         self.locked: dict[str, str | None] = {}
@@ -88,7 +88,7 @@ class OpenChange:
 
 
 class ColumnArray(bytes):
-    """A column of values for many rows, as PostgreSQL takes it in its binary format."""
+    """A column of values for many rows, in PostgreSQL's binary format."""
 
     oid = 0
 
@@ -106,7 +106,7 @@ class BytesArray(ColumnArray):
 
 
 def _columns(kinds: str, rows: Sequence[Row]) -> list[ColumnArray]:
-    """The columns of rows. Psycopg does the same, and looks at each value for its type first."""
+    """The columns of rows. Faster than Psycopg, which checks each value's type."""
     return [_MAKERS[kind](column) for kind, column in zip(kinds, zip(*rows, strict=True), strict=True)]
 
 
@@ -140,17 +140,17 @@ class _ArrayDumper(Dumper):
 
 
 def register_arrays(connection: Connection) -> None:
-    """Has a connection take arrays that are encoded already."""
+    """Lets a connection accept encoded arrays."""
     for kind in (TextArray, NumberArray, BytesArray):
         connection.adapters.register_dumper(kind, type(kind.__name__, (_ArrayDumper,), {"oid": kind.oid}))
 
 
 class PostgresStatements(Statements):
-    """A connection that is given the embedded ledger's statements, and runs them in PostgreSQL's dialect.
+    """Runs the embedded ledger's statements in PostgreSQL's dialect.
 
-    The rows of tasks that a change writes wait until something is asked that they make a difference to, or it ends.
-    What is written for many rows, and for the change's own events, goes out with the next statement that has an answer,
-    or with the commit: a statement that fails takes the change back, whenever that is found out.
+    Rows of tasks are written when a query depends on them, or at the end of the change. Bulk writes and the
+    change's own events go out with the next query or the commit: a statement that fails rolls the change
+    back, whenever that is noticed.
     """
 
     def __init__(self, connection: Connection, known: KnownRows) -> None:
@@ -164,18 +164,18 @@ class PostgresStatements(Statements):
         self._later: list[tuple[str, Sequence[Any]]] = []
 
     def note_begun(self, cursor: psycopg.Cursor[Any]) -> None:
-        """Keeps what was read when the change was begun."""
+        """Stores what was read when the change began."""
         while cursor.nextset():
             pass
         self._values = dict(cursor.fetchall())
         self.known.may_have_objections = self._values[_OBJECTION] is not None
 
     def write_later(self, statement: str, values: Sequence[Any]) -> None:
-        """Runs a statement whose answer nobody wants, at the latest with the commit."""
+        """Queues a statement without a result; it runs at the latest with the commit."""
         self._later.append((statement, values))
 
     def write_with(self, *last: str) -> None:
-        """Runs what is left to be written and statements that end the change, in one round trip."""
+        """Runs the queued writes and the statements that end the change, in one round trip."""
         later, self._later = self._later, []
         if not (later or last):
             return
@@ -221,7 +221,7 @@ class PostgresStatements(Statements):
         return self._execute_raw(own.translate(statement), values)
 
     def _note_row(self, change: OpenChange, values: Row) -> None:
-        """Has a task's row written later. A task that can be claimed may come before those that are reserved."""
+        """Queues a task's row. A new claimable task may come before reserved ones."""
         change.is_first_look = False
         change.rows[values[0]] = (*values, change.latest)
         change.reserved.pop(values[0], None)
@@ -229,12 +229,12 @@ class PostgresStatements(Statements):
             change.reserved.clear()
 
     def _note_own_tasks(self) -> None:
-        """What was due when the change was begun need not be all: it writes tasks itself."""
+        """The due tasks that were read at the start may be incomplete, since the change writes tasks itself."""
         if self.change is not None:
             self.change.is_first_look = False
 
     def write_tasks(self) -> None:
-        """Writes the rows of tasks that wait."""
+        """Writes the queued rows of tasks."""
         if self.change is not None and self.change.rows:
             rows, self.change.rows = self.change.rows, {}
             self.write_later(own.CHANGE_TASKS, _columns("tttttttnt", list(rows.values())))
@@ -255,7 +255,7 @@ class PostgresStatements(Statements):
             self._insert(statement, rows)
 
     def _insert(self, statement: str, rows: Sequence[Row]) -> None:
-        """Adds rows in one go, unless they are there."""
+        """Adds the rows that do not exist yet, all at once."""
         kinds, text = own.AT_ONCE[statement]
         made = self.change.new_handoffs if self.change and statement == sql.ADD_HANDOFF else set()
         if made and all(row[0] in made for row in rows):
@@ -267,18 +267,18 @@ class PostgresStatements(Statements):
             raise TasksTaken(set())
 
     def insert_new(self, statement: str, rows: Sequence[Row]) -> None:
-        """Adds rows that are not there; should one be, the change fails by the time that it is committed."""
+        """Adds new rows; if one exists already, the change fails by its commit."""
         kinds, text = own.AT_ONCE[statement]
         self.write_later(text, _columns(kinds, rows))
 
     def _has_old(self, made: set[str], handoffs: Sequence[Row]) -> bool:
-        """True when an id that was made up for a handoff here is another's."""
+        """True if a handoff id generated here already exists."""
         new = [row for row in handoffs if row[0] in made]
         kept: dict[str, str] = dict(self.all(own.TASKS_OF_HANDOFFS, ([row[0] for row in new],)))
         return any(kept.get(name) != task for name, task in new)
 
     def value(self, statement: str, values: Row = ()) -> Any:
-        """The first value. What the ledger remembers of itself is read at once."""
+        """The first value of the first row. Values about the ledger itself are read all at once."""
         if statement not in (sql.GET_VALUE, sql.HAS_MISSING):
             return super().value(statement, values)
         return self._read_values().get(values[0] if values else _MISSING)
@@ -289,7 +289,7 @@ class PostgresStatements(Statements):
         return self._values
 
     def has_due(self, change: OpenChange, now: Instant) -> bool:
-        """False when it is known that nothing is due: at the change's first look, by what it read when it was begun."""
+        """False if certainly nothing is due: at the change's first check, by what was read at its start."""
         is_first, change.is_first_look = change.is_first_look, False
         if not is_first or self._values is None:
             return True
@@ -301,7 +301,7 @@ class PostgresStatements(Statements):
         super().run(statement, values)
 
     def _forget(self, statement: str) -> None:
-        """Forgets what was read ahead and is changed now."""
+        """Drops rows that were read ahead and that a statement changes."""
         if statement in _VALUE_CHANGES:
             self._values = None
         if self.change is not None and statement in own.EVENT_CHANGES:
@@ -311,7 +311,7 @@ class PostgresStatements(Statements):
         return bool(self._execute(statement, values).rowcount)
 
     def rows(self, statement: str, values: Row = ()) -> Iterator[Row]:
-        """The rows. They are all here, so that others can be asked for before the last."""
+        """The rows. All are fetched, so that other statements can run before the last one is used."""
         return iter(self._execute(statement, values).fetchall())
 
     def column(self, statement: str, values: Row = ()) -> list[Any]:
@@ -320,7 +320,7 @@ class PostgresStatements(Statements):
         return [row[0] for row in self._execute(statement, values).fetchall()]
 
     def read_stories(self, change: OpenChange, names: set[str]) -> None:
-        """Reads the events and the groups of tasks that are locked, of all at once. Events that wait are none of theirs."""
+        """Reads the events and groups of all locked tasks at once. Queued events do not belong to them."""
         wanted, groups = list(names - change.lines.keys()), list(names - change.groups.keys())
         change.lines |= {name: [] for name in wanted}
         lines, rows = self.all_of((own.EVENTS_OF_TASKS, (wanted,)), (own.GROUPS_OF_TASKS, (groups,)))
@@ -329,7 +329,7 @@ class PostgresStatements(Statements):
         self._note_groups(change, groups, rows)
 
     def read_groups(self, change: OpenChange, names: set[str]) -> None:
-        """Reads which groups name tasks that are locked, of all at once."""
+        """Reads which groups name locked tasks, for all tasks at once."""
         wanted = list(names - change.groups.keys())
         self._note_groups(change, wanted, self.all(own.GROUPS_OF_TASKS, (wanted,)))
 
@@ -341,10 +341,10 @@ class PostgresStatements(Statements):
     # ------------------------------------------------------------------------------------------------ locks
 
     def lock_task(self, change: OpenChange, task_id: str) -> None:
-        """Locks a task, if there is one.
+        """Locks a task, if it exists.
 
-        Whoever holds tasks waits for none that comes before them by id, so that no two wait for each other: it gives
-        all back, and begins again with all of them.
+        To prevent deadlocks, tasks are locked in the order of their ids. A change that needs an earlier one
+        releases all and begins again with all of them.
         """
         is_in_order = task_id > change.highest
         try:
@@ -354,7 +354,7 @@ class PostgresStatements(Statements):
         self.note_locked(change, (task_id, *(found or ("", ""))))
 
     def note_locked(self, change: OpenChange, row: Row) -> None:
-        """Keeps the state of a task that was just locked, and lets the clock follow its last event."""
+        """Stores the state of a task that was just locked, and advances the clock to its last event."""
         task_id, state, at = row
         change.locked.setdefault(task_id, state)
         change.highest = max(change.highest, task_id)
@@ -367,14 +367,14 @@ class PostgresStatements(Statements):
             self.lock_names([own.LOCK_OF_GRAPH])
 
     def lock_names(self, names: list[int]) -> None:
-        """Waits for those who write the same names, and continues after the last event of theirs."""
+        """Waits for changes that write the same names, and continues after their last event."""
         self.run(own.LOCK_NAMES, (names,))
         if self.change is not None:
             self.change.clock = max(self.change.clock, self.value(own.LATEST_CLOCK) or "")
 
 
 class TasksTaken(Exception):  # noqa: N818 - it is what has happened
-    """A task is locked by somebody else while others are held that come after it."""
+    """Another change has locked a task that this one needs after later ones."""
 
     def __init__(self, tasks: set[str]) -> None:
         super().__init__("a task is locked by another process")

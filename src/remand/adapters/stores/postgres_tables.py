@@ -36,7 +36,7 @@ _HEAD = LedgerHead.__struct_fields__
 
 
 class PostgresEvents(SqliteEvents):
-    """The events; how late the last one is goes into the rows of the tasks that they change."""
+    """The events; the delay of the last one goes into the rows of the tasks that they change."""
 
     statements: PostgresStatements
 
@@ -57,7 +57,7 @@ class PostgresEvents(SqliteEvents):
         super()._keep_waiting()
 
     def _add_new(self, entries: Sequence[EventEntry]) -> list[EventEntry]:
-        """Keeps in one go events that this change has numbered: nobody else has those numbers."""
+        """Adds events that this change has numbered, all at once: no other change has those numbers."""
         session, last = self.statements.change.start if self.statements.change else ("", 0)
         if any(entry.event.meta.session != session or entry.event.meta.seq <= last for entry in entries):
             return super()._add_new(entries)
@@ -77,12 +77,12 @@ class PostgresEvents(SqliteEvents):
         return change.lines[task_id]
 
     def keep_numbers(self) -> None:
-        """Remembers the sessions' numbers for other changes: they were committed."""
+        """Remembers the sessions' numbers for other changes, once they are committed."""
         self.statements.known.sessions |= self._numbers
 
 
 class PostgresGroups(SqliteGroups):
-    """The signed groups. Those of all tasks that are locked are read at once."""
+    """The signed groups. Reads those of all locked tasks at once."""
 
     statements: PostgresStatements
 
@@ -115,7 +115,7 @@ class PostgresGroups(SqliteGroups):
 
 
 class PostgresNames(SqliteNames):
-    """Tasks and people by other names. A process remembers people for a while."""
+    """Other names of tasks and people. A process caches people for a while."""
 
     statements: PostgresStatements
     _has_new = False
@@ -135,7 +135,7 @@ class PostgresNames(SqliteNames):
             super().note(new)
 
     def is_new_handoff(self, name: str) -> bool:
-        """Takes it for new, and finds out when it is written."""
+        """Assumes that a handoff's id is new; writing it fails if not."""
         if self.statements.change is None:
             return super().is_new_handoff(name)
         self.statements.change.new_handoffs.add(name)
@@ -143,7 +143,7 @@ class PostgresNames(SqliteNames):
 
 
 class PostgresUnconfirmed(SqliteUnconfirmed):
-    """The events without effect. Each process signs with its own key, so whether that counts is its own affair."""
+    """The events without effect. Each process signs with its own key, so it decides for itself whether that counts."""
 
     statements: PostgresStatements
 
@@ -157,7 +157,7 @@ class PostgresUnconfirmed(SqliteUnconfirmed):
 
 
 class PostgresDependencies(SqliteDependencies):
-    """Who waits for whom. A change that looks for a way, or adds one, is alone with the graph."""
+    """Who waits for whom. A change that searches or extends the graph holds it exclusively."""
 
     statements: PostgresStatements
 
@@ -167,7 +167,7 @@ class PostgresDependencies(SqliteDependencies):
 
 
 class PostgresTasks(SqliteTasks):
-    """The tasks. In a change, a task that is read is locked before."""
+    """The tasks. A change locks a task before reading it."""
 
     statements: PostgresStatements
 
@@ -181,7 +181,7 @@ class PostgresTasks(SqliteTasks):
         return super()._read_state(task_id) if state is None else state or None
 
     def _set_openings(self, task_id: str, *, is_there: bool) -> None:
-        # They follow from a task and its neighbours in line, which another change may be about to move.
+        # They depend on a task and its neighbours in line, which another change may be about to move.
         self._db.run(own.LOCK_NAMES, ([own.LOCK_OF_OPENINGS],))
         super()._set_openings(task_id, is_there=is_there)
 
@@ -200,11 +200,14 @@ class PostgresTasks(SqliteTasks):
 
 
 _AHEAD = 32
-"""How many tasks more are looked at than are wanted: some may suit others, or be locked."""
+"""How many more tasks are read than wanted: some may not suit, or be locked."""
 
 
 class PostgresQueue(SqliteQueue):
-    """The ready set. Claims take what nobody holds, and wait for others only before they say that there is nothing."""
+    """The tasks that are ready.
+
+    A claim takes an unlocked task, and waits for others only before it reports that there is none.
+    """
 
     statements: PostgresStatements
 
@@ -225,7 +228,7 @@ class PostgresQueue(SqliteQueue):
         return ""
 
     def _reserve(self, change: OpenChange, agent: Actor, has_team: bool) -> bool:
-        """Locks tasks that suit an agent for all who want one; False when there is none, after others were waited for."""
+        """Locks suitable tasks for all who want one; False if there is none, after waiting for other changes."""
         for statement in (own.TRY_READY, own.LOCK_READY):
             while found := self._suitable(change, agent, has_team):
                 count = change.claims if statement == own.TRY_READY else 1
@@ -241,7 +244,7 @@ class PostgresQueue(SqliteQueue):
         return False
 
     def _suitable(self, change: OpenChange, agent: Actor, has_team: bool) -> dict[str, queue.AgentPool]:
-        """The first ready tasks that suit an agent, locked by others or not."""
+        """The first ready tasks that suit an agent, whether or not others have locked them."""
         rows = self._db.all(own.HEAD_OF_QUEUE, (_AHEAD + change.claims,))
         pools = {queue.task_of_rank(rank): queue.AgentPool(line, barred) for rank, line, barred in rows}
         found = {name: pool for name, pool in pools.items() if queue.is_suitable(pool, agent, has_team)}
@@ -281,7 +284,7 @@ class PostgresTransaction(SqliteTransaction):
 
     @property
     def head(self) -> LedgerHead:
-        """How far the session has come, its clock after all that the change has read."""
+        """The session's head; its clock is after everything that the change has read."""
         if self._head is None:
             values = self._db.row(own.GET_HEAD, (self._session,)) or (self._session, *NEW_HEAD[1:])
             self._head = self._before = LedgerHead(**dict(zip(_HEAD, values, strict=True)))
@@ -310,7 +313,7 @@ class PostgresTransaction(SqliteTransaction):
         claims: int,
         on_decided: Callable[[], None],
     ) -> None:
-        """Waits for those who write the same names or tasks, all in one order, and locks them."""
+        """Waits for changes that write the same names or tasks, and locks these, all in one order."""
         self.on_decided = on_decided
         db = self.statements
         change = db.change = db.change or OpenChange()
@@ -325,23 +328,23 @@ class PostgresTransaction(SqliteTransaction):
                 db.note_locked(change, row)
 
     def keep_numbers(self) -> None:
-        """Remembers the numbers of sessions: the change was committed."""
+        """Remembers the numbers of sessions once the change is committed."""
         if isinstance(self.events, PostgresEvents):
             self.events.keep_numbers()
 
     @property
     def has_events(self) -> bool:
-        """True when the change has events."""
+        """True if the change has events."""
         return self._before is not None and self.head.tip != self._before.tip
 
     @property
     def first_session(self) -> str:
-        """The session that the change began with; it may have begun another."""
+        """The session with which the change began; it may have begun another."""
         return self._before.session if self._before else self._session
 
     def fence_writers(self) -> None:
         self.head  # noqa: B018 - it is read before it is changed
-        # Those under way end first: each has tasks locked that this change may want, and moves its head last.
+        # Wait for changes under way: each has locked tasks that this one may need, and moves its head last.
         self._db.run(own.LOCK_CHANGES)
         self._db.run(own.LOCK_HEADS)
         self._db.run(own.FENCE_HEADS)
@@ -350,13 +353,13 @@ class PostgresTransaction(SqliteTransaction):
             self.head = replace(self._head, changed=self._head.changed + 1)
 
     def write_rows(self) -> None:
-        """Writes what was held back until the end."""
+        """Writes the rows that were queued until the end."""
         self.statements.settle()
 
     def move_head(self) -> None:
-        """Brings the session's head to where the change has come, at the latest with the commit.
+        """Moves the session's head, at the latest with the commit.
 
-        Raises SessionTaken when it is not where it began; the commit fails then.
+        Raises SessionTaken if the head was not where the change began; the commit fails then.
         """
         before, head = self._before, self._head
         if not self._changed or head is None or before is None:
@@ -375,14 +378,14 @@ NEW_HEAD = msgspec.structs.astuple(LedgerHead(session=""))
 
 
 def _guard(head: LedgerHead) -> tuple[str, int, str, int]:
-    """What must be so still of a session for a change to continue from there."""
+    """The state of a session that a change expects when it continues."""
     return (head.session, head.seq, head.tip, head.changed)
 
 
 class SessionTaken(Exception):  # noqa: N818 - it is what has happened
-    """Another process continues with the session, or what came before in it was taken back."""
+    """Another process continues this session, or its previous change was rolled back."""
 
 
 def number_of_name(name: str) -> int:
-    """The number of the lock of a name."""
+    """The number of a name's advisory lock."""
     return int.from_bytes(sha256(name.encode("utf-8", "backslashreplace")).digest()[:8], signed=True)

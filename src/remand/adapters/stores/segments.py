@@ -26,7 +26,7 @@ _FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class Segments:
-    """The event files of a repository; the open segment is written by one ledger alone."""
+    """The event files of a repository; only one ledger writes the open segment."""
 
     def __init__(
         self, folders: Sequence[str], quarantine: str, tracking: TrackedFiles, clock: Clock, ids: Ids
@@ -46,7 +46,7 @@ class Segments:
         self._seen_index: tuple[object, str, bool] = (None, "", False)
 
     def files(self) -> list[FileMark]:
-        """Every event file there is, whatever it is in truth; reading tells."""
+        """Every event file, even one that turns out to be unreadable."""
         found: list[FileMark] = []
         for folder in self._folders:
             try:
@@ -56,7 +56,7 @@ class Segments:
                 continue
             for entry in named:
                 status = entry.stat(follow_symlinks=False)
-                # A name that is no text is shown escaped; there is no such file to read, and that is said.
+                # A name that is not valid text is shown escaped; reading it fails and reports the problem.
                 path = entry.path.encode("utf-8", "backslashreplace").decode()
                 found.append(FileMark(path, status.st_size, status.st_mtime_ns, status.st_ino))
         return found
@@ -65,7 +65,10 @@ class Segments:
         return tuple(_mtime(folder) for folder in self._folders)
 
     def read(self, path: str) -> Iterator[tuple[int, bytes | str]]:
-        """A file's lines with their numbers. A line that is too long, or a file that is none, is said as text."""
+        """A file's lines with their numbers.
+
+        For a line that is too long, or an unreadable file, yields the problem as text.
+        """
         try:
             handle = os.open(path, _FLAGS)
         except OSError as error:
@@ -92,11 +95,11 @@ class Segments:
             os.close(handle)
 
     def path(self, segment: str) -> str:
-        """Where a segment's file is."""
+        """The path of a segment's file."""
         return os.path.join(self._home, f"{segment}.jsonl")
 
     def is_whole(self, head: LedgerHead) -> bool:
-        """True when the open segment is as the head says, git does not track it yet, and no sync of it has failed."""
+        """True if the open segment matches the head, git does not track it yet, and none of its syncs has failed."""
         if not head.segment:
             return True
         if head.segment in self._failed:
@@ -109,12 +112,12 @@ class Segments:
         return is_same and head.changed in (0, status.st_ctime_ns)
 
     def stamp_head(self, head: LedgerHead) -> LedgerHead:
-        """The head with when the segment's file was last changed."""
+        """The head with the time of the segment file's last change."""
         status = os.stat(self.path(head.segment), follow_symlinks=False)
         return replace(head, changed=status.st_ctime_ns)
 
     def append(self, head: LedgerHead, first: int, lines: Sequence[bytes]) -> LedgerHead:
-        """Writes lines in one go: all of them are there afterwards, or none."""
+        """Appends lines: afterwards either all of them are there, or none."""
         data = b"\n".join(lines) + b"\n"
         if not head.segment or head.size > MAX_SEGMENT or self._is_tracked(head.segment):
             return self._begin(head, first, data)
@@ -127,7 +130,7 @@ class Segments:
         return replace(head, size=head.size + len(data), changed=changed)
 
     def shrink(self, segment: str, size: int) -> None:
-        """Takes back what was appended by a change that did not come to be; an empty segment is removed."""
+        """Removes what a failed change appended; removes a segment that becomes empty."""
         os.ftruncate(self._handle(segment), size)
         if not size:
             os.unlink(self.path(segment))
@@ -141,15 +144,15 @@ class Segments:
         self._open = self._synced = ("", -1)
 
     def rename(self, segment: str) -> None:
-        """Gives a segment that git does not track another name: its own is still written to elsewhere."""
+        """Renames a segment that git does not track, because another ledger still writes under its name."""
         if not self._is_tracked(segment) and os.path.exists(self.path(segment)):
             fresh = make_session_name(self._clock.now(), self._ids.hex())
             os.rename(self.path(segment), self.path(fresh))
 
     def sync(self, segment: str) -> None:
-        """Returns when what a segment holds is on disk, whoever wrote it.
+        """Returns once a segment's content is on disk, whoever wrote it.
 
-        Once that failed it fails for good: the next change writes the segment's lines anew, into another one.
+        Once a sync fails, it fails for good: the next change writes the lines again into another segment.
         """
         if not segment:
             return
@@ -181,11 +184,11 @@ class Segments:
         self._synced = ("", -1)
 
     def surplus(self, head: LedgerHead) -> list[bytes]:
-        """Whole lines behind what the ledger knows of."""
+        """Whole lines in the file after those that the ledger knows."""
         return self._tail(head).split(b"\n")[:-1]
 
     def _tail(self, head: LedgerHead) -> bytes:
-        """What the segment's file holds behind what the ledger knows of; nothing when it is another file."""
+        """The rest of the segment's file after what the ledger knows; empty if it is another file."""
         try:
             with open(self.path(head.segment), "rb") as file:
                 if os.fstat(file.fileno()).st_ino != head.inode:
@@ -196,7 +199,7 @@ class Segments:
             return b""
 
     def has_all(self, head: LedgerHead, lines: Iterable[bytes]) -> bool:
-        """True when the segment's file has lost none of these lines. One that could not be synced may have."""
+        """True if the segment's file still has all these lines. A file that could not be synced may have lost some."""
         if head.segment in self._failed:
             return False
         try:
@@ -207,7 +210,7 @@ class Segments:
         return all(line in there for line in lines)
 
     def cut_off(self, head: LedgerHead) -> str:
-        """Moves what is behind the head to quarantine; returns where it is now, empty when there is nothing."""
+        """Moves what follows the head to quarantine; returns its path, or an empty string if there is nothing."""
         tail = self._tail(head)
         if not tail:
             return ""
@@ -225,7 +228,7 @@ class Segments:
     def _begin(self, head: LedgerHead, first: int, data: bytes) -> LedgerHead:
         """Starts a new segment with its first lines, and makes its name durable.
 
-        It gets its name when the lines are on disk: killed or cut off from power before that, it is no event file.
+        It gets its name once the lines are on disk: killed or without power before that, it is no event file.
         """
         if head.segment:
             self.sync(head.segment)
@@ -270,7 +273,7 @@ class Segments:
         self._open = (segment, handle)
 
     def _is_tracked(self, segment: str) -> bool:
-        """True when git tracks the segment; git is asked again only when its index has changed."""
+        """True if git tracks the segment; asks git again only if its index has changed."""
         stamp = self._tracking.file_stamp()
         if self._seen_index[:2] != (stamp, segment):
             self._seen_index = (stamp, segment, self._tracking.has(self.path(segment)))
@@ -286,13 +289,13 @@ def _sync_folder(path: str) -> None:
 
 
 def _write_whole(handle: int, data: bytes) -> None:
-    """Writes all of it in one call: a full disk takes a part and says nothing."""
+    """Writes everything or raises: a full disk accepts a part without an error."""
     if os.write(handle, data) != len(data):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
 class NoSegments(Segments):
-    """The event files of a ledger whose lines are in a database alone: none is written, and none is read."""
+    """The event files of a ledger whose lines are only in a database: reads and writes nothing."""
 
     def files(self) -> list[FileMark]:
         return []
@@ -304,7 +307,7 @@ class NoSegments(Segments):
         return head
 
     def shrink(self, segment: str, size: int) -> None:
-        """Nothing was written."""
+        """Does nothing."""
 
     def is_whole(self, _head: LedgerHead) -> bool:
         return True
@@ -329,7 +332,7 @@ def _chunks(handle: int) -> Iterator[bytes]:
 
 
 def _lines(chunks: Iterable[bytes]) -> Iterator[tuple[int, bytes | str]]:
-    """Splits at newlines alone. A line over the limit is skipped without being held in memory."""
+    """Splits at newlines only. Skips a line over the limit without holding it in memory."""
     number, rest, too_long = 1, b"", 0
     for chunk in chunks:
         first, *others = chunk.split(b"\n")
@@ -355,7 +358,7 @@ def _lines(chunks: Iterable[bytes]) -> Iterator[tuple[int, bytes | str]]:
 
 
 def _flaw(handle: int) -> str:
-    """Why an open file is none to be read; empty when it is."""
+    """Why an open file must not be read; empty if it may."""
     status = os.fstat(handle)
     if not stat.S_ISREG(status.st_mode):
         return "is no regular file"

@@ -1,4 +1,4 @@
-"""Data that all processes of a ledger find for a while, beside its events: rows in PostgreSQL, or a value of the embedded ledger."""
+"""Data besides the events that all processes of a ledger share for a while: in PostgreSQL, rows; else one value."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from remand.domain.instant import Instant
 from remand.domain.record import NamedTuple
 
 CHUNK = 1 << 20
-"""How many bytes a row has at most."""
+"""Largest size of a row in bytes."""
 
 TABLE = """
 CREATE TABLE shared(
@@ -36,7 +36,7 @@ DELETE FROM shared WHERE kind = %s AND owner IN (SELECT id FROM task WHERE statu
 
 
 class PostgresSharedData:
-    """Rows of their own table, in chunks."""
+    """Rows in a table of their own, in chunks."""
 
     def __init__(self, connection: Callable[[], AbstractContextManager[Any]]) -> None:
         self._connection = connection
@@ -46,7 +46,7 @@ class PostgresSharedData:
     ) -> None:
         chunks = [data[start : start + CHUNK] for start in range(0, max(len(data), 1), CHUNK)]
         with self._connection() as connection, connection.transaction():
-            # Whoever keeps the same at the same time waits here, and replaces it.
+            # A concurrent writer of the same key waits here, and replaces it.
             connection.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", (f"{kind} {owner}",))
             connection.execute(_DROP_OVER, (kind, now))
             connection.execute(_DROP, (kind, name))
@@ -64,7 +64,7 @@ class PostgresSharedData:
             connection.execute(_DROP, (kind, name))
 
     def drop_of_ended_tasks(self, kind: str) -> None:
-        """Forgets what tasks own that have ended."""
+        """Removes the data of tasks that have ended."""
         with self._connection() as connection:
             connection.execute(_DROP_ENDED, (kind,))
 
@@ -79,7 +79,7 @@ _decode = msgspec.json.Decoder(dict[str, _SharedEntry]).decode
 
 
 class EmbeddedSharedData:
-    """One value of the embedded ledger with all of it: little, of the few who log in at one machine."""
+    """All of it in one value of the embedded ledger: there is little, for the few who log in at one machine."""
 
     def __init__(self, read: Callable[[str], str], write: Callable[[str, str], None]) -> None:
         self._read = read
@@ -106,7 +106,7 @@ class EmbeddedSharedData:
             self._keep(kind, kept)
 
     def drop_of_ended_tasks(self, kind: str) -> None:
-        """Forgets nothing: no task owns any of it."""
+        """Does nothing: no task owns any of it."""
 
     def _entries(self, kind: str) -> dict[str, _SharedEntry]:
         try:

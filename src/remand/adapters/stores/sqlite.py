@@ -1,4 +1,7 @@
-"""The embedded ledger: one SQLite file with one writer at a time, and its tables of files, missing lines, objections and records."""
+"""The embedded ledger: one SQLite file with one writer at a time.
+
+Here, its tables of files, missing lines, objections and records.
+"""
 
 from __future__ import annotations
 
@@ -60,7 +63,7 @@ class SqliteFiles(Table):
 
 
 class SqliteHeldEvents(Table):
-    """The events from too far ahead."""
+    """The events with times too far ahead."""
 
     def add(self, event: Event, line: bytes) -> None:
         self._db.run(sql.QUARANTINE, (event.meta.id, event.ts, line))
@@ -82,7 +85,7 @@ class SqliteMissing(Table):
     """The lines of the log that are known to be missing."""
 
     _is_empty: bool | None = None
-    """None when that is not known. Mostly nothing is missing, and every decision wants to know."""
+    """None if unknown. Usually nothing is missing, and every decision checks it."""
 
     archives_here = StoredText("archives_here")
 
@@ -140,7 +143,7 @@ class SqliteRewritten(Table):
 
 
 class SqliteObjections(Table):
-    """The noes under keys that are not trusted."""
+    """The objections under untrusted keys."""
 
     def tasks(self) -> list[Task]:
         return [decode_task(state) for state in self._db.column(sql.TASKS_WITH_OBJECTIONS)]
@@ -160,7 +163,7 @@ class SqliteObjections(Table):
 
 
 class SqliteOutdated(Table):
-    """The tasks whose files are not as the ledger has it."""
+    """The tasks whose files differ from the ledger."""
 
     mark = StoredText("folders")
     log_mark = StoredText("log_file")
@@ -210,10 +213,10 @@ MEMORY = ":memory:"
 BUSY_MILLISECONDS = 60_000
 _LITTLE = 1 << 20
 WAL_PAGES, STAY_PAGES = 1000, 4000
-"""How long the write-ahead log grows. A process that stays moves more at once; others keep it short to open fast."""
+"""Limits of the write-ahead log. A long-running process checkpoints more at once; others keep it short to open fast."""
 _VERY_LONG = 8
 UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError)
-"""What reading a row leads to whose bytes were damaged without SQLite noticing."""
+"""Errors from reading a row whose bytes were damaged without SQLite noticing."""
 FAULTS = (apsw.Error, *UNREADABLE)
 _HEAD = LedgerHead.__struct_fields__
 
@@ -224,7 +227,7 @@ class SqliteTransaction:
     events_kind, groups_kind, names_kind = SqliteEvents, SqliteGroups, SqliteNames
     unconfirmed_kind = SqliteUnconfirmed
     tasks_kind, dependencies_kind, queue_kind = SqliteTasks, SqliteDependencies, SqliteQueue
-    """The tables that another store has classes of its own for."""
+    """The tables for which another store has its own classes."""
 
     def __init__(self, statements: Statements) -> None:
         self._db = statements
@@ -261,7 +264,7 @@ class SqliteTransaction:
 
     @property
     def head(self) -> LedgerHead:
-        """How far the ledger has come."""
+        """The ledger's head."""
         if self._head is None:
             values = self._db.row(sql.GET_HEAD) or ("",) * len(_HEAD)
             self._head = LedgerHead(**dict(zip(_HEAD, values, strict=True)))
@@ -275,10 +278,10 @@ class SqliteTransaction:
         self.undos.append(undo)
 
     def fence_writers(self) -> None:
-        """A change is alone, and others begin with the head that it leaves."""
+        """Does nothing: a change is alone, and the next one begins with its head."""
 
     def flush(self) -> None:
-        """Writes what was held back until the end."""
+        """Writes the rows that were queued until the end."""
         self._db.settle()
         if self._changed and self._head is not None:
             self._db.run(sql.PUT_HEAD, msgspec.structs.astuple(self._head))
@@ -286,7 +289,7 @@ class SqliteTransaction:
 
 
 class WriteTransaction:
-    """An open change: leaving it without an error makes it so, with one takes it back."""
+    """A transaction: commits when left without an exception, else rolls back."""
 
     def __init__(self, store: SqliteStore) -> None:
         self._store = store
@@ -320,18 +323,18 @@ class WriteTransaction:
 
 
 class SqliteStore:
-    """A ledger file. Writers queue at a lock file, which is fair where SQLite's own waiting is not."""
+    """A ledger file. Writers queue at a lock file, which is fair, unlike SQLite's own waiting."""
 
     url = ""
-    """The address of a team's database: a file has none."""
+    """The address of a team's database; a file has none."""
     address = "the ledger file in the repository"
-    """Where it is, for people."""
+    """Where the ledger is, for messages."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = os.fspath(path)
         self._thread_lock = threading.RLock()
         self._lock_file = (
-            -1  # no other process can reach it
+            -1  # No other process can reach it.
             if self.path == MEMORY
             else open_lock(f"{os.path.splitext(self.path)[0]}.lock")
         )
@@ -351,7 +354,7 @@ class SqliteStore:
 
     @classmethod
     def in_memory(cls, session: str) -> SqliteStore:
-        """A ledger that ends with its process, for tests and for looking at a log without keeping it."""
+        """A ledger that ends with its process, for tests and for reading a log without storing it."""
         store = cls(MEMORY)
         store.adopt(MEMORY, session, lambda _: None)
         return store
@@ -378,7 +381,7 @@ class SqliteStore:
         return connection
 
     def file_identity(self) -> str:
-        """What tells this file from a copy of it; empty when it is gone."""
+        """The file's identity, which distinguishes it from a copy; empty if it is gone."""
         try:
             status = os.stat(self.path)
         except FileNotFoundError:
@@ -386,15 +389,15 @@ class SqliteStore:
         return f"{status.st_dev}:{status.st_ino}"
 
     may_have_objections = True
-    """Reading them costs next to nothing."""
+    """Always True: reading objections costs next to nothing."""
 
     def require_same_file(self) -> None:
-        """Refuses to continue with a file that is not the ledger any more."""
+        """Refuses to continue if the file was replaced."""
         if self.file_identity() != self._identity:
             raise LedgerReplaced(f"The ledger {self.path} was deleted or replaced. Repeat the command.")
 
     def value(self, key: str) -> str:
-        """Something the ledger remembers of itself."""
+        """A value that the ledger stores about itself."""
         try:
             found: str | None = self._db.value(sql.GET_VALUE, (key,))
         except apsw.Error as error:
@@ -402,19 +405,19 @@ class SqliteStore:
         return found or ""
 
     def remember(self, key: str, value: str) -> None:
-        """Keeps something about the ledger itself."""
+        """Stores a value about the ledger itself."""
         with self.write():
             self._db.run(sql.PUT_VALUE, (key, value))
 
     def ensure_id(self, session: str, let_go: Callable[[str], None]) -> str:
-        """The ledger's id. A copied ledger file is another ledger, and begins the given session under that id."""
+        """The ledger's id. A copied ledger file is a new ledger: it gets a new id and begins the given session."""
         body, known = self.file_identity(), self.value("id")
         return known if known and self.value("file") == body else self.adopt(body, session, let_go)
 
     def adopt(self, body: str, session: str, let_go: Callable[[str], None]) -> str:
         """Gives the ledger a new id and session, unless another process just did.
 
-        A copied ledger lets go of the segment that its original continues writing to.
+        A copied ledger abandons the segment to which its original continues writing.
         """
         with self._hold_lock():
             if self.value("file") == body:
@@ -454,7 +457,8 @@ class SqliteStore:
             lock_handle(self._lock_file)
         self.require_same_file()
         self._db.run("BEGIN IMMEDIATE")
-        # What was read for the last change holds while nobody else, and no other part of this process, writes.
+        # Rows read for the last change stay valid while no other process, and no other part of this one,
+        # writes.
         last, self._last = self._last, None
         others, self._others = self._others, self._db.value(sql.DATA_VERSION)
         if others != self._others:
@@ -473,7 +477,7 @@ class SqliteStore:
             )
 
     def commit(self, transaction: SqliteTransaction) -> None:
-        """Makes a change so."""
+        """Commits a change."""
         transaction.flush()
         self._db.run("COMMIT")
         transaction.undos.clear()
@@ -484,9 +488,9 @@ class SqliteStore:
         return apsw.SQLITE_OK
 
     def release(self) -> None:
-        """Lets others write, and moves what the write-ahead log has gathered, which takes two syncs, while they do.
+        """Releases the lock and checkpoints the write-ahead log, which takes two syncs, while others write.
 
-        That never moves all of it while others write. So once it is very long they wait.
+        That never empties the log while others write. So once it is very long, they wait.
         """
         is_long, is_very_long = (self._wal_pages > self._most_wal_pages * n for n in (1, _VERY_LONG))
         try:
@@ -500,10 +504,11 @@ class SqliteStore:
             self._thread_lock.release()
 
     def _checkpoint(self) -> None:
-        """Moves what the write-ahead log has gathered. A process that ends soon empties the log, too.
+        """Checkpoints the write-ahead log. A short-lived process empties the log, too.
 
-        Whoever opens the ledger alone reads all of the log and forgets how much of it was moved. It would move it all again
-        after its own change, and the log would grow for ever. Nobody is waited for: a log that others read stays as it is.
+        Whoever opens the ledger alone reads all of the log and does not know how much of it was checkpointed.
+        It would checkpoint all of it again after its own change, and the log would grow for ever. This waits
+        for nobody: a log that others are reading stays as it is.
         """
         self._wal_pages = 0
         is_staying = self._most_wal_pages == STAY_PAGES
@@ -516,7 +521,7 @@ class SqliteStore:
             self.connection.set_busy_timeout(BUSY_MILLISECONDS)
 
     def fault(self, error: Exception) -> EnvironmentFault:
-        """What a failing database, or a table that holds what nobody wrote, means for the user."""
+        """Translates a database failure, or a row that nobody can have written, into a fault for the user."""
         if isinstance(error, (apsw.CorruptError, apsw.NotADBError, apsw.SQLError, *UNREADABLE)):
             remedy = "It is damaged. Move it away; Remand recreates it from .got/events."
         elif isinstance(error, apsw.FullError) or (isinstance(error, apsw.IOError) and self._is_disk_full()):
@@ -552,11 +557,11 @@ class SqliteStore:
 
     @property
     def origin(self) -> str:
-        """The address of the database that the log is moved from; empty when there is none."""
+        """The address of the database from which the log is being moved; empty if there is none."""
         return self.value(_ORIGIN)
 
     def note_origin(self, address: str) -> None:
-        """Remembers that address."""
+        """Stores that address."""
         self.remember(_ORIGIN, address)
 
     @property
@@ -566,7 +571,7 @@ class SqliteStore:
 
     @property
     def shared_data(self) -> shared_data.EmbeddedSharedData:
-        """What its processes find for a while, beside the events."""
+        """The data that its processes share for a while, besides the events."""
         return shared_data.EmbeddedSharedData(self.value, self.remember)
 
     def note_progress(self, text: str) -> None:
@@ -574,7 +579,7 @@ class SqliteStore:
         note_progress(self._lock_file if is_writing else -1, text)
 
     def changes(self) -> int:
-        """Another number once this or any other process has changed something."""
+        """A number that changes whenever any process changes something."""
         with self._thread_lock:
             try:
                 others: int = self._db.value(sql.DATA_VERSION)
@@ -583,11 +588,11 @@ class SqliteStore:
             return others + self.connection.total_changes()
 
     def stay(self) -> None:
-        """Prepares for a long life."""
+        """Prepares for a long-running process."""
         self._most_wal_pages = STAY_PAGES
 
     def close(self) -> None:
-        """Lets go of the file."""
+        """Closes the file."""
         self.connection.close()
         if self._lock_file >= 0:
             os.close(self._lock_file)

@@ -1,4 +1,4 @@
-"""Compares the embedded ledger's tables with what the events make of them, and makes its index of groups anew."""
+"""Compares the embedded ledger's tables with its events, and rebuilds its index of groups."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ DROP_GROUP_TASKS = "DELETE FROM group_task"
 
 
 class SqliteAudit(Table):
-    """What `remand log verify` and `repair` ask of the tables."""
+    """The comparisons for `remand log verify` and `repair`."""
 
     def task_differences(
         self, tasks: Mapping[str, Task], handoffs: Mapping[str, str]
     ) -> Iterator[TableDifference]:
-        """Where the tables are not what these tasks make of them. The tasks' order may differ and means nothing."""
+        """Where the tables differ from what these tasks imply. The order of the tasks does not matter."""
         _, void = queue.topological_order(queue.open_blockers(tasks))
         left = dict.fromkeys(tasks)
         standing: list[tuple[Any, Any, Any]] = []
@@ -52,7 +52,8 @@ class SqliteAudit(Table):
         links = {(task.id, name, (task.id, name) in void) for task in every for name in task.blockers}
         yield from self._table_differences("blocker", sql.EVERY_BLOCKER, links)
         in_graph = {name for task in every if task.blockers for name in (task.id, *task.blockers)}
-        nodes: dict[str, int] = dict(self._db.all(sql.EVERY_NODE))  # what waited once may stay
+        # A task that once waited may stay in the table.
+        nodes: dict[str, int] = dict(self._db.all(sql.EVERY_NODE))
         for name in sorted(in_graph | set(nodes)):
             if nodes.get(name) != (name not in tasks or tasks[name].is_terminal):
                 yield TableDifference("node", str(name))
@@ -78,7 +79,7 @@ class SqliteAudit(Table):
             )
 
     def _table_differences(self, table: str, statement: str, expected: set[Any]) -> Iterator[TableDifference]:
-        """The tasks whose rows in a table, which begin with the task, are not those expected."""
+        """The tasks whose rows in a table, which start with the task's id, are not as expected."""
         wrong = expected ^ set(self._db.rows(statement))
         yield from (TableDifference(table, task) for task in sorted({str(row[0]) for row in wrong}))
 
@@ -89,7 +90,7 @@ class SqliteAudit(Table):
         yield from (TableDifference("trace", task) for task in sorted(tasks))
 
     def group_differences(self, groups: Iterable[SignedGroup]) -> Iterator[TableDifference]:
-        """The tasks whose groups are not found by `of_task`, or that find others', and rows that tell another place."""
+        """Tasks for which `of_task` misses groups or finds wrong ones, and rows with a wrong place."""
         groups = list(groups)
         places = ((one.group.session, one.group.first, one.group.last, one.line) for one in groups)
         if _total(places) != _total(self._db.rows(_GROUP_PLACES)):
@@ -116,7 +117,7 @@ class SqliteAudit(Table):
 
 
 def _is_as_written(session: object, first: object, last: object, own: object, line: object) -> bool:
-    """True when a row says what its line says. A row may hold values of any type."""
+    """True if a row matches its line. A damaged row may hold values of any type."""
     if not isinstance(line, bytes) or sha256(line).digest() != own:
         return False
     try:
@@ -127,7 +128,7 @@ def _is_as_written(session: object, first: object, last: object, own: object, li
 
 
 def _total(rows: Iterable[Row]) -> tuple[int, int]:
-    """How many rows there are, and what their hashes add up to: another total means other rows, in whatever order."""
+    """The number of rows and the sum of their hashes: different rows give another total, whatever their order."""
     count = total = 0
     for row in rows:
         count += 1

@@ -28,7 +28,7 @@ from remand.ledger.signatures import MAX_GROUP, MAX_SEQ, VOID, Doubt, EventGroup
 from remand.ledger.traces import TRACED, FiledRejection, Trace, trace_event
 
 _FEW = 100
-"""Up to how many groups or events are kept one by one."""
+"""Up to so many groups or events are added one by one."""
 _ADD_GROUP = """
 INSERT INTO signed_group(session, first, last, hash, doubt, line) VALUES (?, ?, ?, ?, ?, ?)
 ON CONFLICT(session, first, hash) DO UPDATE SET doubt = excluded.doubt RETURNING n
@@ -48,7 +48,7 @@ SELECT (SELECT count(*) FROM signed_group WHERE session = ?1 AND first BETWEEN ?
 """  # noqa: S608 - a number of ours
 ADD_GROUP_TASK = "INSERT OR IGNORE INTO group_task VALUES (?, ?)"
 _LARGE_GROUP, _MOST_KNOWN = 16, 64
-"""How many events a group names that is kept in memory, and how many such groups are."""
+"""From how many events on a group is cached in memory, and how many such groups are."""
 _WRONG_GROUPS = """
 SELECT line, doubt FROM signed_group WHERE session = ? AND doubt = 'wrong_signature' ORDER BY first
 """
@@ -68,7 +68,7 @@ WHERE session = ? AND doubt = '' AND typeof(first) = 'integer' AND typeof(last) 
 
 
 known_groups: dict[bytes, tuple[EventGroup, bytes]] = {}
-"""Large groups by the hashes of their lines, with these: one is read for each of its tasks."""
+"""Large groups by the hashes of their lines: one is read for each of its tasks."""
 
 
 class SqliteGroups(Table):
@@ -86,7 +86,7 @@ class SqliteGroups(Table):
             self._db.run_many(ADD_GROUP_TASK, [(task, n) for task in named_tasks(group)])
 
     def _add_new(self, groups: Sequence[SignedGroup]) -> None:
-        """Keeps groups that are not kept yet, in one go."""
+        """Adds new groups all at once."""
         start = self._db.value(_LAST_GROUP) + 1
         self._db.run_many(
             _ADD_NEW_GROUP,
@@ -95,7 +95,7 @@ class SqliteGroups(Table):
                 for n, (group, line, doubt) in enumerate(groups, start)
             ],
         )
-        # Put in the order of the table, the rows of a task meet on few pages.
+        # In the order of the table, the rows of a task are on few pages.
         tasks = sorted((task, n) for n, one in enumerate(groups, start) for task in named_tasks(one.group))
         self._db.run_many(ADD_GROUP_TASK, tasks)
 
@@ -113,9 +113,9 @@ class SqliteGroups(Table):
         return self._db.all(sql.GROUP_AT, (n,))
 
     def _known_group(self, n: int, digest: bytes) -> tuple[EventGroup, bytes] | None:
-        """A group by its number, from memory if it was read before and is large.
+        """A group by its number, from the cache if it was read before and is large.
 
-        None when its line was damaged: it covers nothing.
+        None if its line was damaged: then it covers nothing.
         """
         known = known_groups.get(digest)
         if known is None:
@@ -176,7 +176,7 @@ def named_tasks(group: EventGroup) -> set[str]:
 def _groups(
     rows: Iterable[Row], read: Callable[[bytes], EventGroup] = signatures.decode_stored_group
 ) -> Iterator[SignedGroup]:
-    """The groups of these rows. One whose line was damaged covers nothing."""
+    """The groups of these rows, without those whose line was damaged: they cover nothing."""
     for line, doubt in rows:
         if isinstance(line, bytes):
             with suppress(BadLine):
@@ -188,26 +188,26 @@ def _as_group_doubt(text: object) -> Doubt:
 
 
 def as_doubt(text: object) -> Doubt:
-    """What is doubted. An event whose row was damaged is not believed for that."""
+    """The doubt that a row stores. If the row was damaged, the event stays doubted."""
     return next((doubt for doubt in Doubt if doubt and doubt == text), Doubt.UNSIGNED)
 
 
 _FEW_FORKS = 16
-"""How many events of one number are compared one by one."""
+"""How many events with the same number are compared one by one."""
 SEQ_BITS = 40
 _SEQ_MASK = (1 << SEQ_BITS) - 1
 _HANDING = frozenset({TaskClaimed, HandoffInitiated})
 _as_trace: Callable[[Row], Trace] = partial(tuple.__new__, Trace)
 _as_filing: Callable[[Row], FiledRejection] = partial(tuple.__new__, FiledRejection)
 _as_kept: Callable[[Row], KeptLine] = partial(tuple.__new__, KeptLine)
-"""Makes a row what it is, faster than `_make`."""
+"""Makes a `KeptLine` of a row, faster than `_make`."""
 
 
 class SqliteEvents(Table):
-    """The events, numbered so that one session's stand together in their order: session, then place in it.
+    """The events, numbered so that each session's are together and in order: session, then place in it.
 
-    The number makes an event known. A session that was written twice (its ledger was copied) forks: what
-    differs from the first writing is kept under its own number.
+    The number identifies an event. A session that was written twice (its ledger was copied) forks: events
+    that differ from the first writing get numbers of their own.
     """
 
     def __init__(self, statements: Statements) -> None:
@@ -220,7 +220,7 @@ class SqliteEvents(Table):
         """The tasks of handoffs that begin with events that wait."""
 
     def add(self, entries: Sequence[EventEntry]) -> None:
-        """Keeps events. A few wait until something is asked that they make a difference to, or the change ends."""
+        """Adds events. A few are queued until a query depends on them, or the change ends."""
         self._waiting += entries
         if len(self._waiting) > _FEW:
             self._db.keep_waiting = None
@@ -254,7 +254,7 @@ class SqliteEvents(Table):
                 self.follow([(n, entry)])
 
     def _add_new(self, entries: Sequence[EventEntry]) -> list[EventEntry]:
-        """Keeps in one go the events whose numbers are free. Returns the others: each needs to be looked at."""
+        """Adds the events whose numbers are free, all at once. Returns the others, which need a closer look."""
         numbers: list[int] = []
         session, start = "", 0
         for entry in entries:
@@ -277,7 +277,7 @@ class SqliteEvents(Table):
         return left
 
     def follow(self, entries: Iterable[tuple[int, EventEntry]]) -> None:
-        """What else is kept of events: that one is unconfirmed, or its trace and which task its handoff belongs to."""
+        """Writes what belongs to events: the doubt of an unconfirmed one, else its trace and the task of its handoff."""
         unconfirmed: list[Row] = []
         objections: list[Row] = []
         handoffs: list[Row] = []
@@ -304,7 +304,7 @@ class SqliteEvents(Table):
                 self._db.run_many(statement, rows)
 
     def _number(self, session: str, fork: int = 0) -> int:
-        """The number of a session, given when it is first seen."""
+        """The number of a session, assigned at its first event."""
         known = self._numbers.get((session, fork))
         if known is None:
             known = self._db.value(sql.GET_SESSION, (session, fork)) or self._db.value(
@@ -314,7 +314,7 @@ class SqliteEvents(Table):
         return known
 
     def _known_number(self, session: str, fork: int) -> int:
-        """The number of a session; 0 when it was not seen yet."""
+        """The number of a session; 0 if it is unknown."""
         known = self._numbers.get((session, fork))
         return known or self._db.value(sql.GET_SESSION, (session, fork)) or 0
 
@@ -326,7 +326,7 @@ class SqliteEvents(Table):
         return found
 
     def _next_unnumbered(self, event_id: str) -> int:
-        """A number for an event that has none; 0 when it is kept already."""
+        """A number for an event that has none; 0 if it is stored already."""
         if not self._db.try_change(sql.ADD_UNNUMBERED, (event_id,)):
             return 0
         first = self._number("") << SEQ_BITS
@@ -334,9 +334,9 @@ class SqliteEvents(Table):
         return (last or first) + 1
 
     def _add_again(self, n: int, entry: EventEntry) -> None:
-        """The number is taken: by this event, or by another of a session that forked.
+        """Handles a number that is taken: by this event, or by another of a session that forked.
 
-        Whoever forges lines can give very many one number. Beyond a few, what is kept is known by its id.
+        A forger can write very many lines with one number. Beyond a few, stored events are found by their id.
         """
         meta, fork = entry.event.meta, 0
         while self._db.value(sql.LINE_AT, (n,)) != entry.line:
@@ -350,7 +350,7 @@ class SqliteEvents(Table):
                 self.follow([(n, entry)])
 
     def _free_fork(self, session: str, seq: int) -> int:
-        """The first fork in which a number is free. Those before it are all taken."""
+        """The first fork in which a number is free."""
 
         def is_taken(fork: int) -> bool:
             known = self._known_number(session, fork)
@@ -362,7 +362,7 @@ class SqliteEvents(Table):
         return bisect_left(range(end), True, _FEW_FORKS, key=lambda fork: not is_taken(fork))
 
     def number_of(self, entry: EventEntry) -> int:
-        """The number of an event that is kept; 0 when it is not."""
+        """The number of a stored event; 0 if it is not stored."""
         if entry.event.is_legacy:
             first = self._known_number("", 0) << SEQ_BITS
             return self._db.value(sql.NUMBER_OF_LINE, (first, first | _SEQ_MASK, entry.line)) or 0
@@ -375,7 +375,7 @@ class SqliteEvents(Table):
         return 0
 
     def numbers_of(self, entries: Iterable[EventEntry]) -> Iterator[tuple[int, EventEntry]]:
-        """Events that are kept, with their numbers."""
+        """Stored events with their numbers."""
         first = self._known_number("", 0) << SEQ_BITS
         unnumbered: dict[bytes, int] = {}
         for entry in entries:
@@ -438,7 +438,7 @@ class SqliteEvents(Table):
 
 
 def event_row(n: int, entry: EventEntry) -> Row:
-    """An event's row. One that is doubted belongs to no task and answers no key."""
+    """An event's row. A doubted event belongs to no task and no idempotency key."""
     if entry.doubt:
         return (n, "", "", entry.line)
     return (n, entry.subject, entry.event.meta.key, entry.line)
@@ -492,7 +492,7 @@ def _as_unconfirmed(row: Row) -> UnconfirmedEvent:
 
 
 class SqliteTraces(Table):
-    """The events about rejections, in brief."""
+    """Short records of the events about rejections."""
 
     def filed_rejections(self, since: Instant) -> Iterator[FiledRejection]:
         return map(_as_filing, self._db.rows(sql.FILINGS, (since,)))

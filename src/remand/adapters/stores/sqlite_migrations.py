@@ -1,4 +1,4 @@
-"""Bringing an older ledger file up to the tables of this version."""
+"""Migrates an older ledger file to this version's tables."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ from remand.ledger.traces import TRACED_NAMES, trace_event
 _decode = msgspec.json.Decoder(Task).decode
 _NAMED = " OR ".join(f"instr(line, CAST('{name}' AS BLOB))" for name in TRACED_NAMES)
 _CANDIDATES = f"SELECT subject, line FROM event WHERE {_NAMED}"  # noqa: S608 - fixed names
-"""Every line that holds the name of an event that leaves traces, as its name or anywhere else."""
+"""Every line that contains the name of an event that leaves traces, as its name or elsewhere."""
 _UNTRUSTED = "SELECT n, signer, line FROM unconfirmed JOIN event USING (n) WHERE doubt IN ('unknown_signer', 'revoked')"
 
 
 COMPOSED_STATES = 16
-"""The version whose states of tasks are in parts."""
+"""The version since which the states of tasks are stored in parts."""
 
 
 def migrate(connection: apsw.Connection, version: int) -> None:
-    """Goes from an older version to this one, in one transaction. The caller keeps other writers away."""
+    """Migrates from an older version to this one, in one transaction. The caller keeps other writers away."""
     with connection:
         if version < COMPOSED_STATES:
             _compose_states(connection)
@@ -44,7 +44,7 @@ def migrate(connection: apsw.Connection, version: int) -> None:
 
 
 def _compose_states(connection: apsw.Connection) -> None:
-    """Writes the states of tasks in parts. It comes first: the steps to the versions between read states."""
+    """Writes the states of tasks in parts. It runs first, because later steps read states."""
     rows = connection.execute("SELECT n, state FROM task").fetchall()
     states = ((n, compose_state(msgspec.json.decode(str(state)))) for n, state in rows)
     connection.executemany(
@@ -54,7 +54,7 @@ def _compose_states(connection: apsw.Connection) -> None:
 
 
 def _add_traces(connection: apsw.Connection) -> None:
-    """Version 2 keeps events about rejections in brief, too."""
+    """Version 2 also stores short records of events about rejections."""
     statements = Statements(connection)
     statements.run(sql.TRACE_TABLE)
     events = ((codec.decode_stored_line(line), task) for task, line in statements.rows(_CANDIDATES))
@@ -71,14 +71,14 @@ def _index_rejected(connection: apsw.Connection) -> None:
 
 
 def _keep_unconfirmed(connection: apsw.Connection) -> None:
-    """Version 4 knows which releasing events have no effect. The ledger judges those it holds when it is next used."""
+    """Version 4 knows which releasing events have no effect. The ledger judges its events at its next use."""
     connection.execute(sql.UNCONFIRMED_TABLE).fetchall()
 
 
 def _fold_again(connection: apsw.Connection) -> None:
-    """Version 5 folds more of reviews and claims. What was judged before is judged anew, and every task with it.
+    """Version 5 folds more of reviews and claims, so all events are judged and all tasks folded again.
 
-    It also keeps the lines of the orchestration log, and knows whose files are out of date.
+    It also stores the lines of the orchestration log, and knows whose files are out of date.
     """
     connection.execute(sql.RECORD_TABLES).fetchall()
     Statements(connection).run(sql.PUT_VALUE, ("trust", ""))
@@ -93,7 +93,7 @@ def _index_errands(connection: apsw.Connection) -> None:
 
 
 def _keep_groups(connection: apsw.Connection) -> None:
-    """Version 10 keeps signed groups, and the value of the session's chain. All is judged anew by them."""
+    """Version 10 stores signed groups, and the value of the session's chain. All events are judged again by them."""
     connection.execute("ALTER TABLE head RENAME TO old_head").fetchall()
     connection.execute(sql.HEAD_TABLE + sql.GROUP_TABLE).fetchall()
     connection.execute(
@@ -104,9 +104,9 @@ def _keep_groups(connection: apsw.Connection) -> None:
 
 
 def _keep_missing(connection: apsw.Connection) -> None:
-    """Version 11 knows which lines of the log are missing, and when the open segment was last changed.
+    """Version 11 knows which lines of the log are missing, and when the open segment last changed.
 
-    What is missing is looked for when the ledger is next used.
+    Missing lines are searched for at the ledger's next use.
     """
     connection.execute(sql.MISSING_TABLES).fetchall()
     columns = {row[1] for row in connection.execute("PRAGMA table_info(head)").fetchall()}
@@ -116,7 +116,7 @@ def _keep_missing(connection: apsw.Connection) -> None:
 
 
 def _keep_objections(connection: apsw.Connection) -> None:
-    """Version 13 finds the noes under keys that are not trusted."""
+    """Version 13 finds the objections under untrusted keys."""
     connection.execute(sql.OBJECTION_TABLE).fetchall()
     statements = Statements(connection)
     for n, signer, line in statements.all(_UNTRUSTED):
@@ -127,7 +127,7 @@ def _keep_objections(connection: apsw.Connection) -> None:
 
 
 def _note_bound(connection: apsw.Connection) -> None:
-    """Version 14 bounds how far ahead events may be; those of before may be as far as they could then."""
+    """Version 14 limits how far ahead events may be; earlier events keep the limit of their time."""
     columns = {row[1] for row in connection.execute("PRAGMA table_info(head)").fetchall()}
     if "bounded_from" not in columns:
         connection.execute(
@@ -137,7 +137,7 @@ def _note_bound(connection: apsw.Connection) -> None:
 
 
 def _keep_names(connection: apsw.Connection) -> None:
-    """Version 12 knows everyone who has a part in a task by name."""
+    """Version 12 finds everyone who has a part in a task by name."""
     statements = Statements(connection)
     statements.run(sql.NAME_TABLE)
     tasks = (_decode(state) for _, state in statements.all(sql.NUMBERED_TASKS))
@@ -160,11 +160,11 @@ def _index_groups(connection: apsw.Connection) -> None:
 
 
 def _do_nothing(connection: apsw.Connection) -> None:
-    """Versions 6, 8, 9 and 18 have indexes that later ones make; version 16 has what is done before the steps."""
+    """Versions 6, 8, 9 and 18 have indexes that later ones create; version 16's change happens before the steps."""
 
 
 def _stand_in_lines(connection: apsw.Connection) -> None:
-    """Version 17 finds the first task that does not bar an agent, and numbers the tasks that wait for one another."""
+    """Version 17 finds the first task that an agent may take, and numbers the tasks that wait for one another."""
     columns = {row[1] for row in connection.execute("PRAGMA table_info(task)").fetchall()}
     if "position" not in columns:
         return
@@ -191,10 +191,10 @@ def _stand_in_lines(connection: apsw.Connection) -> None:
 
 
 def _mark_states(connection: apsw.Connection) -> None:
-    """Version 19 finds tasks by marks beside their states, which are not searched for each write any more.
+    """Version 19 finds tasks by marks in a column, so that a write need not search their states.
 
-    A process of an older version that still runs would write states without marks: it knows no column of the new name, so
-    that its writes fail. Version 18 had the marks without that name, and so all are recreated.
+    A running process of an older version would write states without marks: it does not know the column's new
+    name, so its writes fail. Version 18 had the marks without that name, so all are computed again.
     """
     for name in ("running", "sent_back", "outages", "commit", "pr"):
         connection.execute(f"DROP INDEX IF EXISTS task_{name}").fetchall()
@@ -212,7 +212,7 @@ def _mark_states(connection: apsw.Connection) -> None:
 
 def _list_pages(connection: apsw.Connection) -> None:
     """Version 20 reads pages of tasks, and those that wait for a person, from indexes, and searches their texts."""
-    # Early versions had other indexes of these names.
+    # Early versions had other indexes with these names.
     for name in ("task_active", "task_escalated", "task_status", "task_waiting"):
         connection.execute(f"DROP INDEX IF EXISTS {name}").fetchall()
     connection.execute("DROP TABLE IF EXISTS task_text").fetchall()
@@ -247,4 +247,4 @@ _STEPS = (
     _mark_states,
     _list_pages,
 )
-"""The step from version n stands at place n - 1."""
+"""The step from version n has index n - 1."""

@@ -82,7 +82,7 @@ CREATE INDEX log_line_place ON log_line(place);
 """
 
 RUNS, ROUNDS, OUTAGES, SUBMISSION, PULL_REQUEST, WAITING = 1, 2, 4, 8, 16, 32
-"""What a task's `marks` say that its state has. To look for it in the state would take longer than to write the row."""
+"""Flags in a task's `marks` column for what its state has. Searching the state would take longer than writing the row."""
 MARK_INDEXES = f"""
 CREATE INDEX task_running ON task(id) WHERE marks & {RUNS};
 CREATE INDEX task_sent_back ON task(id) WHERE marks & {ROUNDS};
@@ -95,7 +95,7 @@ CREATE INDEX task_status ON task(status, id);
 CREATE INDEX task_waiting ON task(id) WHERE marks & {WAITING};
 CREATE TABLE task_text(task TEXT PRIMARY KEY, text TEXT NOT NULL, skills TEXT NOT NULL) WITHOUT ROWID;
 """
-"""What pages of tasks are read by. A search goes through short texts, so that it need not read states."""
+"""Columns and indexes for pages of tasks. A search reads short texts in place of states."""
 
 ERRAND_TABLE = """
 CREATE TABLE errand(errand TEXT NOT NULL, task TEXT NOT NULL, PRIMARY KEY (errand, task)) WITHOUT ROWID;
@@ -113,7 +113,7 @@ CREATE TABLE blocker(
 CREATE INDEX blocker_of ON blocker(blocker, task, is_void);
 CREATE INDEX blocker_void ON blocker(task) WHERE is_void;
 """
-"""Tasks that wait or are waited for have numbers here, so that a search reads little. Only open ones have positions."""
+"""Tasks that wait or are waited for have numbers here, so that a search reads little. Only open tasks have positions."""
 
 QUEUE_TABLES = """
 CREATE INDEX task_rank ON task(rank, line, barred) WHERE rank IS NOT NULL;
@@ -472,13 +472,16 @@ BESIDE_EVENTS = frozenset(
         *(EVENTS_OF_TASK, GROUPS_OF_TASK, GROUP_AT),
     }
 )
-"""The statements of usual commands that new events make no difference to; who reads a task's own has them kept first."""
+"""Statements of common commands whose result does not depend on new events.
+
+Reading a task's own events writes those first.
+"""
 
 
 class Statements:
-    """A connection, asked for one row, all rows, or none.
+    """Runs statements on a connection: for one row, all rows, or no result.
 
-    Events that wait to be kept are kept, all at once, before any statement that they could make a difference to.
+    Queued events are written, all at once, before any statement that could depend on them.
     """
 
     def __init__(self, connection: apsw.Connection) -> None:
@@ -494,13 +497,13 @@ class Statements:
         return self._run(statement, values)
 
     def settle(self) -> None:
-        """Keeps the events that wait."""
+        """Writes the queued events."""
         keep, self.keep_waiting = self.keep_waiting, None
         if keep is not None:
             keep()
 
     def run(self, statement: str, values: Row = ()) -> None:
-        """Runs a statement for what it does."""
+        """Runs a statement without a result."""
         self._execute(statement, values)
 
     def run_many(self, statement: str, rows: Iterable[Row]) -> None:
@@ -510,7 +513,7 @@ class Statements:
         self._executemany(statement, rows)
 
     def try_change(self, statement: str, values: Row = ()) -> bool:
-        """Runs a statement; True when it changed something."""
+        """Runs a statement; True if it changed something."""
         self._execute(statement, values)
         return bool(self._changes())
 
@@ -539,7 +542,7 @@ class Statements:
 
 
 class Table:
-    """One of the ledger's tables. What its methods promise is said in `ledger/store.py` and `ledger/event_tables.py`."""
+    """One of the ledger's tables. `ledger/store.py` and `ledger/event_tables.py` document the methods."""
 
     def __init__(self, statements: Statements) -> None:
         self.statements = self._db = statements
@@ -548,7 +551,7 @@ class Table:
 
 
 class StoredText:
-    """An attribute that is kept as a text in the table of the ledger's own values; empty when it was never set."""
+    """An attribute stored as text among the ledger's own values; empty if it was never set."""
 
     def __init__(self, key: str) -> None:
         self._key = key

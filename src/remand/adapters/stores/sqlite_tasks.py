@@ -1,4 +1,4 @@
-"""The tables that the embedded ledger derives from its events: tasks, names, rejected tasks, the queue, and who waits for whom."""
+"""The tables that the embedded ledger derives from its events: tasks, names, rejected tasks, the queue, and dependencies."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from remand.ledger.store import TaskFilter, TaskPages
 
 _MANY = 10_000
 _WITH_AGENT = (Status.CLAIMED.value, Status.PROVISIONAL.value)
-"""The statuses in which a task has an agent."""
+"""The statuses in which an agent holds a task."""
 _encoder = msgspec.json.Encoder()
 decode_task = msgspec.json.Decoder(Task).decode
 
@@ -31,7 +31,7 @@ def _encode_task(task: Task) -> str:
 
 
 def state_marks(task: Task) -> int:
-    """What a task has that it is found by, as its row says it."""
+    """The flags for a task's row, by which it is found."""
     return (
         (sql.RUNS if task.runs else 0)
         | (sql.ROUNDS if task.reviews.rounds else 0)
@@ -50,13 +50,13 @@ def _may_wait(task: Task) -> bool:
 
 
 def search_row(task: Task) -> tuple[str, str, str]:
-    """A task's row among the texts that are searched: its names in small letters, and each skill on a line."""
+    """A task's row for text search: its names in lower case, and each skill on a line."""
     text = "\n".join((task.id, task.title, *task.details.aliases)).casefold()
     return task.id, text, "".join(f"\n{skill}\n" for skill in task.details.skills)
 
 
 def _has_other_text(before: Task, task: Task) -> bool:
-    """True when a task is found by other texts than before."""
+    """True if a task's searchable texts have changed."""
     if task.title == before.title and task.details is before.details:
         return False
     return search_row(before) != search_row(task)
@@ -68,7 +68,7 @@ def read_tasks(statements: Statements, statement: str, values: Row = ()) -> list
 
 
 class SqliteNames(Table):
-    """Tasks and people by other names than their ids."""
+    """Tasks and people by names other than their ids."""
 
     def __init__(self, statements: Statements, new_handoffs: Mapping[str, str] | None = None) -> None:
         super().__init__(statements)
@@ -95,7 +95,7 @@ class SqliteNames(Table):
         return found
 
     def note(self, names: Iterable[str]) -> None:
-        """Adds the names that are not there yet. How a name looks is worked out for those alone."""
+        """Adds new names. Computes the look-up keys only for those."""
         for name in names:
             if name and name not in self.names_with_key(name_key(name)):
                 self._db.run_many(sql.ADD_NAME, ((key, name) for key in lookup_keys(name)))
@@ -105,15 +105,15 @@ class SqliteNames(Table):
         return not self.find_task_id(name)
 
     def forget_names(self) -> None:
-        """Has the names read again: the table was emptied."""
+        """Clears the cache of names, because the table was emptied."""
         self._with_key.clear()
 
 
 class SqliteRejected(Table):
-    """A full-text index over the words of rejected tasks alone, so that other tasks cost nothing.
+    """A full-text index over the words of rejected tasks only, so that other tasks cost nothing.
 
-    The words come ready-made from `app/words`. Beside it stands in how many tasks each word is, which the
-    index could count but not look up; the empty word stands in each.
+    The words come from `app/words`. A table beside it has the number of tasks for each word, which the index
+    could count but not look up; the empty word counts all tasks.
     """
 
     def count(self) -> int:
@@ -132,7 +132,7 @@ class SqliteRejected(Table):
         return [n for (n,) in self._db.all(sql.HAVING_WORD, (f'"{word}"', most))]
 
     def follow(self, before: Task | None, task: Task) -> None:
-        """Brings the index up to date with a task that has changed."""
+        """Updates the index for a task that has changed."""
         old = before if before is not None and was_rejected(before) else None
         new = task if was_rejected(task) else None
         if old is new or (old and new and (old.title, old.details.scope) == (new.title, new.details.scope)):
@@ -173,14 +173,14 @@ class SqliteDependencies(Table):
         return tuple(names[node] for node in path)
 
     def nodes(self, tasks: Collection[str]) -> dict[str, int]:
-        """The tasks' numbers in the graph; those that neither wait nor are waited for are left out."""
+        """The tasks' numbers in the graph, without tasks that neither wait nor are waited for."""
         return dict(self._db.all(sql.NODES, (json.dumps(tasks),)))
 
     def predecessors(self, task_id: str, most: int) -> list[Task]:
         return read_tasks(self._db, sql.LEADING_TO, (task_id, most))
 
     def positions(self, tasks: Collection[int]) -> Mapping[int, int]:
-        """Where the tasks stand."""
+        """The tasks' positions."""
         return dict(self._db.all(sql.POSITIONS, (json.dumps(list(tasks)),)))
 
     def blockers(self, tasks: Collection[int]) -> list[Any]:
@@ -196,10 +196,10 @@ class SqliteDependencies(Table):
 
 
 class SqliteQueue(Table):
-    """The ready set, read from the indexes on the task table."""
+    """The ready tasks, read from the indexes on the task table."""
 
     def next(self, agent: Actor, *, has_team: bool) -> str:
-        """Looks at the head of the queue first; then, when that suits the agent not, at each line it may take from."""
+        """Checks the head of the queue first; if that does not suit the agent, each line it may take from."""
         for rank, line, barred in self._db.rows(sql.HEAD_OF_QUEUE):
             if queue.is_suitable(queue.AgentPool(line, barred), agent, has_team):
                 return queue.task_of_rank(rank)
@@ -213,7 +213,7 @@ class SqliteQueue(Table):
         return queue.task_of_rank(min(heads)) if heads else ""
 
     def _heads(self, line: str, agent: Actor, has_team: bool) -> Iterator[str]:
-        """The first task of a line that bars nobody, and the first that bars others than the agent."""
+        """The first task of a line that excludes nobody, and the first that excludes only others."""
         free = self._db.row(sql.HEAD_OF_LINE, (line, False))
         if free:
             yield free[0]
@@ -240,7 +240,7 @@ class SqliteQueue(Table):
 
 
 class SqliteTaskPages(Table):
-    """The tasks as people look at them, read from the indexes on the task table and the table of their texts."""
+    """Pages of tasks for people, read from the indexes on the task table and from the search texts."""
 
     def waiting_tasks(self) -> list[Task]:
         return read_tasks(self._db, sql.WAITING_TASKS)
@@ -266,7 +266,7 @@ class SqliteTaskPages(Table):
     def _merge(
         self, statement: str, statuses: Sequence[str], most: int, after: str, *more: str
     ) -> list[Task]:
-        """The first tasks of all these statuses by id: each has its own place in an index, so that little is read."""
+        """The first tasks with these statuses by id. Merges one index range for each status, so that little is read."""
         found = [
             task
             for status in dict.fromkeys(statuses)
@@ -276,7 +276,7 @@ class SqliteTaskPages(Table):
 
 
 class SqliteTaskLists(Table):
-    """The tasks that somebody has to look at, read from the indexes on the task table."""
+    """The tasks that need attention, read from the indexes on the task table."""
 
     def __init__(self, statements: Statements) -> None:
         super().__init__(statements)
@@ -299,7 +299,7 @@ class SqliteTaskLists(Table):
 
 
 class SqliteTasks(Table):
-    """The task table and the tables beside it that follow from it."""
+    """The task table and the tables that follow from it."""
 
     def __init__(
         self,
@@ -332,7 +332,7 @@ class SqliteTasks(Table):
             waiters = self._db.column(sql.WAITING_FOR, (task.id,))
         if before is None:
             self._write(sql.ADD_TASK, task, None)
-            # It may have been waited for before it came, even if nobody waits for it any more.
+            # Others may have waited for it before it existed, even if nobody waits for it any more.
             self._db.run(sql.PLACE_NODE, (task.id,))
         own, blockers = task.blockers, before.blockers if before else ()
         if own != blockers or (before is None and waiters):
@@ -351,11 +351,11 @@ class SqliteTasks(Table):
             self._names.note(set(names) - set(known))
         self._stand_again(waiters)
         if has_turned and (not self._has_place(task, waiters) or self._db.value(sql.HAS_VOID)):
-            # What was void because of a circle need not be any more.
+            # A dependency that was void because of a cycle may be valid now.
             self._reorder_all()
 
     def _write(self, statement: str, task: Task, before: Task | None) -> None:
-        """Writes a task's row; `before` is the task that the row was last written for, if there is one."""
+        """Writes a task's row; `before` is the task as last written, if there was one."""
         blockers = self._db.column(sql.OPEN_BLOCKERS, (task.id,)) if task.blockers else []
         rank = queue.queue_rank(task, blockers)
         if before is not None and queue.bars_agents(before):
@@ -370,7 +370,7 @@ class SqliteTasks(Table):
             self._set_openings(task.id, is_there=True)
 
     def _set_openings(self, task_id: str, *, is_there: bool) -> None:
-        """Has the openings at a task and behind it, before it leaves its line or after it has come to one."""
+        """Updates the openings at a task and behind it, before it leaves its line or after it joins one."""
         found = self._db.row(sql.PLACE_IN_LINE, (task_id,))
         if found is None:
             return
@@ -387,7 +387,7 @@ class SqliteTasks(Table):
         self._db.run_many(sql.ADD_OPENING, new - old)
 
     def _link(self, task: Task, before: tuple[str, ...], waiters: list[str]) -> None:
-        """Writes down what the task waits for. A new task may be waited for before it is there."""
+        """Writes what the task waits for. Others may have waited for a new task before it existed."""
         for gone in set(before) - set(task.blockers):
             self._db.run(sql.DROP_BLOCKER, (task.id, gone))
         self._db.run_many(sql.ADD_NODE, ((name,) for name in (task.id, *task.blockers)))
@@ -402,12 +402,12 @@ class SqliteTasks(Table):
             self._reorder_all()
 
     def _has_room(self, waiter: str, blocker: str) -> bool:
-        """Puts a dependency in order; False when it closes a circle."""
+        """Adds a dependency to the order; False if it closes a cycle."""
         nodes = self._waiting.nodes((waiter, blocker))
         return queue.place_dependency(self._waiting, nodes[waiter], nodes[blocker])
 
     def _has_place(self, task: Task, waiters: list[str]) -> bool:
-        """Puts a task that comes back behind what it waits for; False when a dependency of it closes a circle."""
+        """Reinserts a task behind what it waits for; False if one of its dependencies closes a cycle."""
         self._db.run(sql.PLACE_NODE, (task.id,))
         if task.is_terminal:
             return True
@@ -419,7 +419,7 @@ class SqliteTasks(Table):
         return all(self._has_room(waiter, task.id) for waiter in waiters)
 
     def _reorder_all(self) -> None:
-        """Orders everything, so that the same dependencies are void whatever way they came. Rare: after a merge."""
+        """Orders everything, so that the same dependencies are void in whatever order they came. Rare: after a merge."""
         tasks = {task.id: task for task in self.every()} | {
             name: task for name, task in self._loaded.items() if task
         }
@@ -437,7 +437,7 @@ class SqliteTasks(Table):
             self._db.run(sql.ADD_ALIAS, (alias, task.id))
 
     def _send(self, task: Task, before: tuple[str, ...]) -> None:
-        """Writes down what may be due for a task on the forge."""
+        """Writes what may be due for a task on the forge."""
         now = due_kinds(task)
         if now == before:
             return
@@ -447,7 +447,7 @@ class SqliteTasks(Table):
             self._db.run(sql.ADD_ERRAND, (new, task.id))
 
     def _stand_again(self, names: list[str]) -> None:
-        """Places tasks in the queue again, after what they wait for has changed."""
+        """Updates tasks' places in the queue after what they wait for has changed."""
         for name in names:
             waiter = self.get(name)
             if waiter is not None:
@@ -484,7 +484,7 @@ class SqliteTasks(Table):
         return (decode_task(row[0]) for row in self._db.rows(sql.EVERY_TASK))
 
     def statuses(self, names: Collection[str]) -> Mapping[str, str]:
-        """The statuses of these tasks at least: to look for many takes longer than to read them all."""
+        """The statuses of at least these tasks: many look-ups would take longer than reading all."""
         rows: Iterator[Any] = (
             self._db.rows(sql.ALL_STATUSES)
             if len(names) > _MANY
@@ -494,7 +494,7 @@ class SqliteTasks(Table):
 
 
 def _positions(order: Iterable[str], tasks: Mapping[str, Task]) -> dict[str, int]:
-    """The positions of the tasks that have not ended, given all in order."""
+    """The positions of open tasks, given all tasks in order."""
     still_open = (name for name in order if not tasks[name].is_terminal)
     return {name: place * queue.SPACING for place, name in enumerate(still_open, 1)}
 

@@ -1,4 +1,4 @@
-"""Views that are read straight from an embedded ledger's tables, without anything heavy being loaded."""
+"""Views read directly from an embedded ledger's tables, with few imports."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from remand.app.errors import EnvironmentFault
 from remand.app.reminders import UnseenCounts
 
 VERSION = 20
-"""The version of the tables. Older ones are brought up to it when the ledger is opened for writing."""
+"""The version of the tables. Opening a ledger for writing migrates older ones."""
 
 _HELD = """
 CASE WHEN status IN ('claimed', 'escalated') AND instr(state, '"gates":{"status":"held"') > 0 THEN (
@@ -32,7 +32,7 @@ CASE WHEN status IN ('claimed', 'escalated') AND instr(state, '"gates":{"status"
     )
 ) ELSE '[]' END
 """
-"""The findings that wait for a person, as the rules have it (`domain/holds.py`)."""
+"""The findings that wait for a person, by the same rule as `domain/holds.py`."""
 _LIST = f"""
 SELECT json_group_array(json_object(
     'task_id', id, 'title', state ->> '$.title', 'status', status,
@@ -64,13 +64,13 @@ FROM (
     WHERE errand = 'tell'
 )
 """
-"""A question that the user has acknowledged is not due any more; alerts and overrides are never repeated."""
+"""A question that the user has acknowledged is no longer due; alerts and overrides are never repeated."""
 _COUNT_HELD = f"""
 SELECT ifnull(sum(json_array_length({_HELD})), 0) FROM task INDEXED BY task_waiting WHERE marks & 32 AND status = 'claimed'
 AND instr(state, '"gates":{{"status":"held"') > 0
 AND ifnull(state ->> '$.people.fixer', '') != ifnull(state ->> '$.claim.agent', '')
 """  # noqa: S608 - fixed text
-"""The held findings, without those in the user's own work, which others settle."""
+"""The held findings, except those in the user's own work, which others settle."""
 
 _UNTRUSTED = """
 SELECT value FROM ledger WHERE key = 'writer' AND value != '' AND EXISTS (SELECT 1 FROM head WHERE seq > 0)
@@ -88,7 +88,7 @@ SELECT id, (
     AND NOT EXISTS (SELECT 1 FROM alias AS other WHERE other.alias = alias.alias AND other.task < id)
 ) FROM task WHERE id IN (SELECT value FROM json_each(?))
 """
-"""Of tasks with one alias the oldest has it."""
+"""If several tasks share an alias, the oldest has it."""
 _COUNT_ENDS = """
 SELECT substr(id, -?1) AS end, count(*) FROM task WHERE end IN (SELECT value FROM json_each(?2)) GROUP BY end
 """
@@ -96,7 +96,7 @@ _SHORTEST, _LONGEST = 4, 8
 
 
 class LedgerView:
-    """A ledger file, opened for reading alone."""
+    """A read-only view of a ledger file."""
 
     def __init__(self, path: str, connection: apsw.Connection | None = None) -> None:
         self._path = path
@@ -108,7 +108,7 @@ class LedgerView:
             self._connection.set_busy_timeout(60_000)
 
     def unseen_counts(self, now: str) -> UnseenCounts:
-        """What the user is to be told of."""
+        """The counts of what the user has not seen."""
         try:
             if self._connection.pragma("user_version") != VERSION:
                 raise EnvironmentFault(f"The ledger {self._path} has tables of another version.")
@@ -120,7 +120,7 @@ class LedgerView:
         return UnseenCounts(*(int(str(value)) for value in found))
 
     def untrusted_writer(self) -> str:
-        """The key that this ledger's events are signed with, while the base does not trust it."""
+        """The key that signs this ledger's events, if the base does not trust it; else empty."""
         try:
             found = self._connection.execute(_UNTRUSTED).fetchone()
         except apsw.Error as error:
@@ -128,7 +128,7 @@ class LedgerView:
         return str(found[0]) if found else ""
 
     def is_current(self, folders: tuple[str, ...], files: dict[str, tuple[int, int, int]]) -> bool:
-        """True when the ledger has read every file as it is now, and its own segment is as it left it."""
+        """True if the ledger has read every file in its current state, and its own segment is unchanged."""
         run = self._connection.execute
         if self._connection.pragma("user_version") != VERSION:
             return False
@@ -144,7 +144,7 @@ class LedgerView:
         return all(known.get(path) == mark for path, mark in rest.items())
 
     def short_names(self, ids: Sequence[str]) -> dict[str, tuple[str, str]]:
-        """How people may call tasks: by an alias that is theirs, if any, and by the shortest end that no other id has."""
+        """Short names of tasks for people: a unique alias, if any, and the shortest unique end of the id."""
         try:
             rows = self._connection.execute(_ALIASES, (_json_list(ids),)).fetchall()
             aliases = {str(name): str(alias or "") for name, alias in rows}
@@ -162,7 +162,7 @@ class LedgerView:
         return {name: (aliases[name], end or name) for name, end in ends.items()}
 
     def tasks(self, statuses: Sequence[str] = ()) -> str:
-        """The tasks with one of the statuses, or all, as a JSON document: the rows of `app/board.ListedTask`."""
+        """The tasks with one of the statuses, or all, as JSON: the rows of `app/board.ListedTask`."""
         where = f"WHERE status IN ({','.join('?' * len(statuses))})" if statuses else ""
         try:
             rows = self._connection.execute(_LIST + where, statuses).fetchall()
@@ -175,12 +175,12 @@ class LedgerView:
 
 
 def _json_list(names: Sequence[str]) -> str:
-    """Ids, which need no escapes, as JSON."""
+    """Ids as JSON; they need no escapes."""
     return '["' + '","'.join(names) + '"]' if names else "[]"
 
 
 def read_unseen(path: str, view: LedgerView | None = None, now: str = "") -> UnseenCounts:
-    """The questions that wait for the user; none where there is no ledger to ask."""
+    """The counts of questions that wait for the user; zero if there is no ledger."""
     try:
         return (view or LedgerView(path)).unseen_counts(now)
     except EnvironmentFault:
@@ -188,7 +188,7 @@ def read_unseen(path: str, view: LedgerView | None = None, now: str = "") -> Uns
 
 
 def read_short_names(path: str, ids: Sequence[str]) -> dict[str, tuple[str, str]]:
-    """How people may call tasks, as `LedgerView.short_names` has it; nothing where there is no ledger to ask."""
+    """Short names of tasks, as in `LedgerView.short_names`; empty if there is no ledger."""
     try:
         return LedgerView(path).short_names(ids)
     except EnvironmentFault:
@@ -196,7 +196,7 @@ def read_short_names(path: str, ids: Sequence[str]) -> dict[str, tuple[str, str]
 
 
 def untrusted_writer(path: str, view: LedgerView | None = None) -> str:
-    """The key that a ledger's events are signed with, while the base does not trust it."""
+    """The key that signs a ledger's events, if the base does not trust it; else empty."""
     try:
         return (view or LedgerView(path)).untrusted_writer()
     except EnvironmentFault:
@@ -204,7 +204,7 @@ def untrusted_writer(path: str, view: LedgerView | None = None) -> str:
 
 
 def read_task_list(path: str, event_folders: tuple[str, ...], arguments: list[str]) -> str | None:
-    """The tasks as JSON; None when that takes more than a look at the tables."""
+    """The tasks as JSON; None if that takes more than reading the tables."""
     statuses = arguments[1:]
     if arguments and (arguments[0] != "--status" or not statuses):
         return None
@@ -215,9 +215,7 @@ def read_task_list(path: str, event_folders: tuple[str, ...], arguments: list[st
         text = view.tasks(statuses) if view.is_current(event_folders, _event_files(event_folders)) else None
     except (apsw.Error, UnicodeDecodeError, EnvironmentFault):
         return None
-    if (
-        text is None or '"held":["' in text
-    ):  # what settles a held finding takes more than a look at the tables
+    if text is None or '"held":["' in text:  # What settles a held finding is not in the tables.
         return None
     return text if text.isascii() and (text != "[]" or not statuses) else None
 
