@@ -30,7 +30,7 @@ SMALL_MODULE = 60
 SMALL_MODULES_SHARE = 0.05
 
 MODULES_CEILING = 469
-LINES_CEILING = 125_434
+LINES_CEILING = 125_526
 WIRING_LINES_CEILING = 906
 HIDDEN_IMPORTS_CEILING = 4
 """Own modules imported inside functions or by a string: registries, which `test_startup.py` names."""
