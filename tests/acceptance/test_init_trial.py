@@ -55,7 +55,7 @@ def test_a_script_reads_how_each_gate_stands(machine: Machine) -> None:
 
     assert (right["status"], right["fix"], str(right["line"])[:8]) == ("passed", None, "2 passed")
     assert (failing["status"], "the base has these" in str(failing["line"])) == ("failed", True)
-    assert (broken["status"], "left out of remand.toml" in str(broken["line"])) == ("errored", True)
+    assert (broken["status"], "commented out in remand.toml" in str(broken["line"])) == ("errored", True)
 
 
 def test_the_trial_can_be_left_out(machine: Machine) -> None:
@@ -132,5 +132,5 @@ def test_a_lock_file_that_cannot_be_installed_is_done_without_and_that_is_said(m
 
     assert (trial["fault"], trial["figures"]["tests"]) == (None, 2)
     text = (repository.path / "remand.toml").read_text()
-    assert "without the lock file, as it cannot be installed here" in text
+    assert "without the lock file, which cannot be installed here" in text
     assert '"--no-lock"' in text

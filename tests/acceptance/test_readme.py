@@ -16,7 +16,9 @@ from tests.integration.machine import Machine
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 FIVE_MINUTES = README.partition("## Five minutes")[2].partition("\n## ")[0]
-REJECTION = (ROOT / "docs" / "rejections.md").read_text(encoding="utf-8").partition("## A whole example")[2]
+REJECTION = (
+    (ROOT / "docs" / "rejections.md").read_text(encoding="utf-8").partition("## A complete example")[2]
+)
 
 
 @pytest.fixture

@@ -190,7 +190,7 @@ def test_a_question_to_a_person_requires_input_and_an_option_answers_it(office: 
     assert "wontfix" in keys
     assert "Which roof?" in get_text_parts(asked.status.message.parts)[0]
 
-    with pytest.raises((A2AError, A2AClientError), match="none of the options"):
+    with pytest.raises((A2AError, A2AClientError), match="not one of the options"):
         office.send(new_text_part("the big one"), task_id=task.id)
     answered = office.send(new_data_part({"option": "wontfix"}), task_id=task.id)
     assert wire.TaskState.Name(answered.status.state) == "TASK_STATE_CANCELED"

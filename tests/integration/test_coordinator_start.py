@@ -146,7 +146,7 @@ def test_an_agent_can_neither_serve_nor_stop_the_coordinator(
 def test_one_that_detaches_is_refused_where_no_command_would_start_one(repository: Repository) -> None:
     said = repository.call("serve", "--no-http", "--background", env={"CLAUDECODE": "1"})
 
-    assert "CLAUDECODE says that an agent calls" in said.out + said.err
+    assert "CLAUDECODE shows that an agent is calling" in said.out + said.err
     assert said.code != 0
     assert not status(repository)["running"]
 

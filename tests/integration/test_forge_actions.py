@@ -105,7 +105,7 @@ class TestALife:
         hub.repository.call("sync")
 
         assert hub.tip("main") != head
-        assert "a branch of its own" in hub.shown(task)["waits_for_forge"]
+        assert "give it another branch" in hub.shown(task)["waits_for_forge"]
 
 
 class TestImport:
