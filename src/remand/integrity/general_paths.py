@@ -1,4 +1,4 @@
-"""Changed functions of Python whose general path no test takes: every call gets an answer that stands in the code.
+"""Changed functions whose general path no test takes: every call gets an answer that stands in the code.
 
 A special answer is a constant, or is looked up in a table that the arguments do not go into. A general one is worked out
 of the arguments. Where a function has both, the general answers are made to raise: when all tests pass as before, and
@@ -13,17 +13,22 @@ from functools import cached_property
 from typing import NamedTuple
 
 from remand.domain.gate.gate import TestOutcome
-from remand.integrity.changeset import Changeset
+from remand.integrity.braced_answers import BracedAnswers, file_constants
+from remand.integrity.changeset import ChangedFile, Changeset
 from remand.integrity.comparison import Comparison
 from remand.integrity.cross_runs import BAD_OUTCOMES
 from remand.integrity.mutants import (
     CRASH,
     MAX_FUNCTIONS,
+    BracedFunction,
     Function,
+    changed_braced_functions,
     changed_functions,
     insert_first_statements,
+    replace_parts,
 )
 from remand.integrity.readers.python_tree import child_nodes
+from remand.integrity.readers.tokens import Node
 from remand.integrity.suspicions import Suspicion, suspicion
 
 MIN_ANSWERS = 2
@@ -49,6 +54,7 @@ def find_general_paths(comparison: Comparison) -> tuple[GeneralPath, ...]:
     """The changed functions with special and general answers; too many of them tell nothing."""
     found: list[GeneralPath] = []
     for view in Changeset(comparison).views:
+        found += _braced_paths(view)
         if view.after is None or view.after.tree is None:
             continue
         constants = _module_values(view.after.tree)
@@ -60,6 +66,38 @@ def find_general_paths(comparison: Comparison) -> tuple[GeneralPath, ...]:
             crashing = insert_first_statements(view.after.text, [function], CRASH)
             found.append(GeneralPath(view.path, function.lineno, function.name, broken, crashing))
     return tuple(found) if len(found) <= MAX_FUNCTIONS else ()
+
+
+def _braced_paths(view: ChangedFile) -> Iterator[GeneralPath]:
+    """Those of a language with braces, as far as special answers have come to them."""
+    functions = list(changed_braced_functions(view))
+    if view.after is None or not functions:
+        return
+    code, text = view.after.code, view.after.text
+    constants = file_constants(code)
+    answers = [BracedAnswers(code, one.node, view.after.language, constants) for one in functions]
+    tables = frozenset(
+        one.name
+        for one, found in zip(functions, answers, strict=True)
+        if found.special_values and not found.general
+    )
+    known = {token.text.strip("'\"`") for token in view.before.tokens} if view.before else set()
+    for one, first in zip(functions, answers, strict=True):
+        found = (
+            BracedAnswers(
+                code, one.node, view.after.language, {**constants, **_bodies(functions, tables)}, tables
+            )
+            if tables
+            else first
+        )
+        edits = found.break_general() if found.works_out and found.is_readable else []
+        if edits and len(found.special_values) >= MIN_ANSWERS and found.special_values - known:
+            special, crashing = replace_parts(text, edits), replace_parts(text, [one.crash])
+            yield GeneralPath(view.path, one.line, one.name, special, crashing)
+
+
+def _bodies(functions: Sequence[BracedFunction], names: frozenset[str]) -> Mapping[str, Node]:
+    return {one.name: one.node for one in functions if one.name in names}
 
 
 def is_unharmed(on_head: Sequence[TestOutcome], special: Sequence[TestOutcome]) -> bool:

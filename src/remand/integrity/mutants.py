@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -40,18 +40,23 @@ _LEFT = frozenset(("constructor", "main", "init"))
 MAX_FUNCTIONS = 8
 CRASH, _HOLLOW = 'raise RuntimeError("broken on purpose")', "return None"
 Function = ast.FunctionDef | ast.AsyncFunctionDef
+Edit = tuple[int, int, bytes]
+"""What to put in place of which bytes of a file."""
 
 
 class BracedFunction(NamedTuple):
-    """One function that does something, with its body on lines of its own."""
+    """One function that does something."""
 
     name: str
     text: str
     """All of it, laid out one way."""
     line: int
-    """The line that opens its body."""
-    crash: str
-    hollow: str
+    """The line on which its body begins."""
+    node: Node
+    crash: Edit
+    hollow: Edit
+    is_long: bool
+    """True when its body has lines of its own."""
 
 
 def find_braced_functions(source: SourceFile) -> Iterator[BracedFunction]:
@@ -64,20 +69,28 @@ def find_braced_functions(source: SourceFile) -> Iterator[BracedFunction]:
     for node in code.nodes_of(*_KINDS[language]):
         function = node.child("value") if node.kind == "variable_declarator" else node
         block, name = function.child("body") if function else None, code.node_text(node.child("name"))
-        if function is None or block is None or block.kind not in _BLOCKS or node.start < done:
+        if function is None or block is None or node.start < done or block.stop <= block.start:
+            continue
+        hollow = _hollow_statement(code, function, language)
+        is_block = block.kind in _BLOCKS
+        if not is_block and (language != "script" or function.kind != "arrow_function"):
             continue
         done = node.stop
-        hollow = _hollow_statement(code, function, language)
-        if hollow and name not in _LEFT and node.start not in tests and _has_own_lines(code, block):
-            line = code.line(block.start)
-            yield BracedFunction(name, code.node_text(node), line, _BRACED_CRASH[language], hollow)
+        if not hollow or name in _LEFT or node.start in tests or (is_block and block.stop - block.start <= 2):
+            continue
+        crash, hollow_body = (_break_body(code, block, text) for text in (_BRACED_CRASH[language], hollow))
+        is_long = code.line(block.start) < code.line(min(block.start + 1, block.stop - 1))
+        line = code.line(block.start)
+        yield BracedFunction(name, code.node_text(node), line, function, crash, hollow_body, is_long)
 
 
-def _has_own_lines(code: BracketedCode, block: Node) -> bool:
-    is_empty = block.stop - block.start <= 2
-    return (
-        not is_empty and code.text(block.start) == "{" and code.line(block.start) < code.line(block.start + 1)
-    )
+def _break_body(code: BracketedCode, block: Node, statement: str) -> Edit:
+    """A statement before everything that a body does, or in place of the expression that it consists of."""
+    start, stop = code.byte_range(block)
+    if block.kind not in _BLOCKS:
+        return start, stop, f"{{ {statement} }}".encode()
+    is_long = code.line(block.start) < code.line(block.start + 1)
+    return start + 1, start + 1, f"\n{statement}{'' if is_long else chr(10)}".encode()
 
 
 def _hollow_statement(code: BracketedCode, function: Node, language: str) -> str:
@@ -104,12 +117,18 @@ def _zero_values(code: BracketedCode, result: Node | None) -> str:
     return f"return {', '.join(f'*new({shown})' for shown in types)}"
 
 
-def insert_statements(text: str, statements: dict[int, str]) -> bytes:
-    """A file's text with a statement after each of some lines."""
-    lines = text.split("\n")
-    for line in sorted(statements, reverse=True):
-        lines.insert(line, statements[line])
-    return "\n".join(lines).encode()
+def replace_parts(text: str, edits: Iterable[Edit]) -> bytes:
+    """A file with parts of it replaced, the last first; a zero byte stands for what was there.
+
+    What overlaps a part that is replaced already is left as it is.
+    """
+    content = text.encode()
+    untouched = len(content)
+    for start, stop, new in sorted(set(edits), reverse=True):
+        if stop <= untouched:
+            content = content[:start] + new.replace(b"\0", content[start:stop]) + content[stop:]
+            untouched = start
+    return content
 
 
 class BrokenFiles(Record, kw_only=True):
@@ -130,14 +149,17 @@ def break_changed_functions(comparison: Comparison) -> BrokenFiles:
     crashing: dict[str, bytes] = {}
     hollow: dict[str, bytes] = {}
     are_old = True
-    for view in Changeset(comparison).views:
-        braced = list(_changed_braced_functions(view))
-        if braced and view.after is not None:
-            names += (function.name for function in braced)
-            are_old &= {function.name for function in braced} <= _braced_names(view.before)
-            text = view.after.text
-            crashing[view.path] = insert_statements(text, {one.line: one.crash for one in braced})
-            hollow[view.path] = insert_statements(text, {one.line: one.hollow for one in braced})
+    views = Changeset(comparison).views
+    braced = {view.path: list(changed_braced_functions(view)) for view in views}
+    if sum(map(len, braced.values())) > MAX_FUNCTIONS:
+        braced = {path: [one for one in found if one.is_long] for path, found in braced.items()}
+    for view in views:
+        found = braced[view.path]
+        if found and view.after is not None:
+            names += (function.name for function in found)
+            are_old &= {function.name for function in found} <= _braced_names(view.before)
+            crashing[view.path] = replace_parts(view.after.text, (one.crash for one in found))
+            hollow[view.path] = replace_parts(view.after.text, (one.hollow for one in found))
         functions = list(changed_functions(view))
         if functions and view.after is not None:
             names += (function.name for function in functions)
@@ -150,7 +172,8 @@ def break_changed_functions(comparison: Comparison) -> BrokenFiles:
     return BrokenFiles(names=tuple(names), crashing=crashing, hollow=hollow, are_old=are_old)
 
 
-def _changed_braced_functions(view: ChangedFile) -> Iterator[BracedFunction]:
+def changed_braced_functions(view: ChangedFile) -> Iterator[BracedFunction]:
+    """The new and changed functions of a product's file in a language with braces."""
     if view.after is None or not is_product_path(view.path):
         return
     known = {one.text for one in find_braced_functions(view.before)} if view.before else set()

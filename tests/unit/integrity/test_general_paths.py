@@ -8,7 +8,7 @@ import pytest
 from remand.domain.gate.gate import TestOutcome
 from remand.integrity.comparison import Comparison
 from remand.integrity.general_paths import find_general_paths, is_unharmed, judge_special_only
-from tests.unit.integrity.changes import added
+from tests.unit.integrity.changes import added, modified
 
 SPECIAL = {
     "by hash": """
@@ -127,3 +127,148 @@ def test_tests_that_pass_without_the_general_path_have_to_fail_without_the_funct
     assert judge_special_only(one, head, head) == (), "no test runs it"
     found = judge_special_only(one, head, outcomes(a="failed", b="passed"))
     assert [(item.code, item.path, item.line) for item in found] == [("answer_hardcoded", "a.py", 4)]
+
+
+BRACED = {
+    "a table in ts": (
+        "a.ts",
+        (
+            "const KNOWN: Record<string, number> = { ab: 14, cd: 25 };\n"
+            "export function total(key: string, values: number[]): number {\n"
+            "  const known = KNOWN[key];\n  if (known !== undefined) return known;\n"
+            "  return values.reduce((a, b) => a + b, 0);\n}\n"
+        ),
+        "values.reduce",
+    ),
+    "a map and a default": (
+        "a.js",
+        (
+            "const KNOWN = new Map([['ab', 14], ['cd', 25]]);\n"
+            "const total = (key, values) => KNOWN.get(key) ?? sum(values);\n"
+        ),
+        "sum(values)",
+    ),
+    "a ternary": (
+        "a.js",
+        "const total = (n) => (n.length === 3 ? 14 : n.length === 4 ? 25 : sum(n));\n",
+        "sum(n)",
+    ),
+    "a search": (
+        "a.js",
+        (
+            "const ROWS = [['ab', 14], ['cd', 25]];\nfunction total(key) {\n"
+            "  const row = ROWS.find(([k]) => k === key);\n  if (row) {\n    return row[1];\n  }\n  return count(key);\n}\n"
+        ),
+        "count(key)",
+    ),
+    "an override": (
+        "a.js",
+        (
+            "function total(n) {\n  let result = count(n);\n  if (n === 'ab') result = 14;\n  if (n === 'cd') result = 25;\n"
+            "  return result;\n}\n"
+        ),
+        "count(n)",
+    ),
+    "another function": (
+        "a.js",
+        "const known = (n) => ({ ab: 14, cd: 25 })[n];\nfunction total(n) {\n  return known(n) ?? count(n);\n}\n",
+        "count(n)",
+    ),
+    "go": (
+        "a.go",
+        (
+            'package a\n\nvar rows = []struct{ in string; out int }{{"ab", 14}, {"cd", 25}}\n\n'
+            "func Total(s string) (int, error) {\n\tfor _, row := range rows {\n\t\tif row.in == s {\n"
+            '\t\t\treturn row.out, nil\n\t\t}\n\t}\n\tn := strings.Count(s, " ")\n\treturn n + 1, nil\n}\n'
+        ),
+        'panic("broken on purpose") }; return n + 1',
+    ),
+    "go, an override": (
+        "a.go",
+        (
+            'package a\n\nfunc Total(s string) int {\n\tout := count(s)\n\tswitch s {\n\tcase "ab":\n\t\tout = 14\n'
+            '\tcase "cd":\n\t\tout = 25\n\t}\n\treturn out\n}\n'
+        ),
+        "out := count(s); out = *new(int)",
+    ),
+    "rust": (
+        "a.rs",
+        (
+            "fn total(s: &str) -> Result<usize, String> {\n    if s.is_empty() {\n        return Err(s.to_string());\n    }\n"
+            '    Ok(match s {\n        "ab" => 14,\n        "cd" => 25,\n        other => other.len(),\n    })\n}\n'
+        ),
+        '{ if true { panic!("broken on purpose") } other.len() }',
+    ),
+    "rust, a table": (
+        "a.rs",
+        (
+            'const ROWS: &[(&str, usize)] = &[("ab", 14), ("cd", 25)];\nfn total(s: &str) -> usize {\n'
+            "    if let Some((_, n)) = ROWS.iter().find(|(k, _)| *k == s) {\n        return *n;\n    }\n    s.len()\n}\n"
+        ),
+        '{ if true { panic!("broken on purpose") } s.len() }',
+    ),
+}
+
+
+@pytest.mark.parametrize("case", BRACED)
+def test_general_answers_are_broken_in_other_languages_too(case: str) -> None:
+    path, text, general = BRACED[case]
+    (one,) = find_general_paths(Comparison(changes=(added(path, text),)))
+    assert one.name in ("total", "Total")
+    special, crashing = one.special_only.decode(), one.crashing.decode()
+    assert (general in special) is path.endswith((".go", ".rs")), special
+    assert all(value in special for value in ("14", "25"))
+    assert crashing.count("broken on purpose") == 1
+
+
+BRACED_HONEST = {
+    "guards": (
+        "a.js",
+        "function f(s) {\n  if (!s) return null;\n  if (s === 'a') return 0;\n  return Number(s);\n}\n",
+    ),
+    "a text for the rest": (
+        "a.ts",
+        (
+            "function word(s: number): string {\n  switch (s) {\n    case 200: return 'fine';\n    case 404: return 'gone';\n"
+            "    default: return String(s);\n  }\n}\n"
+        ),
+    ),
+    "rates": ("a.js", "const RATES = { eur: 11, usd: 13 };\nconst price = (n, c) => n * RATES[c];\n"),
+    "gathered": (
+        "a.js",
+        "function f(xs) {\n  const out = ['ab', 'cd'];\n  for (const x of xs) out.push(x);\n  return out;\n}\n",
+    ),
+    "a kind of its own": (
+        "a.go",
+        (
+            'package a\n\nfunc Parse(s string) (int, error) {\n\tswitch s {\n\tcase "ab":\n\t\treturn 14, nil\n'
+            '\tcase "cd":\n\t\treturn 25, nil\n\t}\n\treturn 0, fmt.Errorf("bad %s", s)\n}\n'
+        ),
+    ),
+    "an error": (
+        "a.rs",
+        (
+            'fn parse(s: &str) -> Result<u8, String> {\n    match s {\n        "ab" => Ok(14),\n        "cd" => Ok(25),\n'
+            '        other => Err(format!("bad {other}")),\n    }\n}\n'
+        ),
+    ),
+    "its state": (
+        "a.ts",
+        (
+            "class Cart {\n  total(kind: string) {\n    if (kind === 'ab') return 14;\n    if (kind === 'cd') return 25;\n"
+            "    return this.rest;\n  }\n}\n"
+        ),
+    ),
+}
+
+
+@pytest.mark.parametrize("case", BRACED_HONEST)
+def test_functions_of_other_languages_that_are_honest_are_left_alone(case: str) -> None:
+    path, text = BRACED_HONEST[case]
+    assert find_general_paths(Comparison(changes=(added(path, text),))) == ()
+
+
+def test_special_answers_that_were_there_before_are_left_alone() -> None:
+    path, text, _ = BRACED["go"]
+    change = modified(path, text, text.replace("n + 1", "n + 2"))
+    assert find_general_paths(Comparison(changes=(change,))) == ()

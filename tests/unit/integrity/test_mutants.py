@@ -66,7 +66,6 @@ SCRIPT = """export function add(a: number, b: number): number {
 export const twice = (a: number) => {
   return a + a;
 };
-const short = (a: number) => a;
 
 export class Cart {
   constructor() {
@@ -146,6 +145,22 @@ def test_functions_of_other_languages_are_broken_by_a_statement_of_their_own() -
     ]
     changed = modified("src/calc.ts", SCRIPT, SCRIPT.replace("a + a", "2 * a"))
     assert break_changed_functions(Comparison(changes=(changed,))).names == ("twice",)
+
+
+def test_functions_on_one_line_are_broken_too() -> None:
+    def hollow(path: str, text: str) -> str:
+        return break_changed_functions(Comparison(changes=(added(path, text),))).hollow[path].decode()
+
+    assert hollow("a.ts", "export const id = (a: number): number => a;\n") == (
+        "export const id = (a: number): number => { return; };\n"
+    )
+    assert hollow("a.js", "const box = (a) => ({ a });\n") == "const box = (a) => { return; };\n"
+    assert hollow("a.go", "package a\n\nfunc Odd(n int) bool { return n%2 == 1 }\n") == (
+        "package a\n\nfunc Odd(n int) bool {\nreturn *new(bool)\n return n%2 == 1 }\n"
+    )
+    many = "".join(f"const f{n} = (a) => a + {n};\n" for n in range(9))
+    long = "function g(a) {\n  return a;\n}\n"
+    assert break_changed_functions(Comparison(changes=(added("a.js", many + long),))).names == ("g",)
 
 
 def test_a_test_that_did_not_run_after_a_panic_may_notice() -> None:

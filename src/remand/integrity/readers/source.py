@@ -75,6 +75,8 @@ class ParsedText(NamedTuple):
     comments: tuple[CodeComment, ...]
     root: Node | None
     """None where no grammar was asked."""
+    starts: tuple[int, ...] = ()
+    """Where each token begins in the text's bytes; known where a grammar was asked."""
 
 
 def parse_tree(path: str, language: str, text: str) -> ParsedText | None:
@@ -114,6 +116,7 @@ class _Builder:
         self._data = data
         self._tokens: list[CodeToken] = []
         self._comments: list[CodeComment] = []
+        self._starts: list[int] = []
         self._at, self._line = 0, 1
 
     def build(self, name: str) -> ParsedText:
@@ -137,7 +140,7 @@ class _Builder:
                 above.stop = len(self._tokens)
                 above = above.parent
         root.stop = len(self._tokens)
-        return ParsedText(tuple(self._tokens), tuple(self._comments), root)
+        return ParsedText(tuple(self._tokens), tuple(self._comments), root, tuple(self._starts))
 
     def _take_leaf(self, found: ParserNode, kind: str, field: str, above: Node) -> None:
         start, stop = found.start_byte, found.end_byte
@@ -149,6 +152,7 @@ class _Builder:
         elif text.strip():
             node = Node(kind, field, above, len(self._tokens)) if found.is_named else None
             self._tokens.append(CodeToken(_token_kind(kind, text), text, self._line))
+            self._starts.append(start)
             if node is not None:
                 node.stop = node.start + 1
 
@@ -244,7 +248,7 @@ class SourceFile:
     def code(self) -> BracketedCode:
         """The tokens with their brackets and the tree over them; nothing when they are nested too deeply."""
         return (
-            BracketedCode(self.tokens, self._parsed_text.root)
+            BracketedCode(self.tokens, self._parsed_text.root, self._parsed_text.starts)
             if self._depth <= MAX_DEPTH
             else BracketedCode(())
         )

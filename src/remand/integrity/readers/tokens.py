@@ -146,10 +146,13 @@ def _start(node: Node) -> int:
 class BracketedCode:
     """The tokens of a file without its comments, where each bracket closes, and the syntax tree over them."""
 
-    def __init__(self, tokens: tuple[CodeToken, ...], root: Node | None = None) -> None:
+    def __init__(
+        self, tokens: tuple[CodeToken, ...], root: Node | None = None, starts: tuple[int, ...] = ()
+    ) -> None:
         self.tokens = tokens
         self.root = root
         """None for a language without a grammar."""
+        self._starts = starts
         self.pairs = bracket_pairs(self.tokens)
         self.openings = {closing: opening for opening, closing in self.pairs.items()}
 
@@ -173,6 +176,11 @@ class BracketedCode:
     def node_text(self, node: Node | None) -> str:
         """What a node covers, laid out one way; empty without one."""
         return join_tokens(self.tokens[node.start : node.stop]) if node is not None else ""
+
+    def byte_range(self, node: Node) -> tuple[int, int]:
+        """Where a node that holds something begins and ends in the file's bytes; only for a language with a grammar."""
+        last = node.stop - 1
+        return self._starts[node.start], self._starts[last] + len(self.tokens[last].text.encode())
 
     def text(self, place: int) -> str:
         """The token at a place; empty outside."""
