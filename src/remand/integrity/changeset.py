@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import glob
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
@@ -10,7 +11,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from remand.integrity.comparison import LINK, Comparison, FileDiff
-from remand.integrity.harness import is_steering_path
+from remand.integrity.harness import is_steering_path, supports_tests
 from remand.integrity.paths import (
     follow_links,
     is_collected_path,
@@ -395,6 +396,15 @@ def _word_pattern(word: str) -> str:
     return rf"\b{re.escape(word)}\b" if is_short else re.escape(word)
 
 
+def _support_patterns(comparison: Comparison) -> Iterator[str]:
+    """The changed files that serve tests alone on both sides: one of the product does not become one of its tests."""
+    for change in comparison.changes:
+        sides = [(change.base_path, change.before), (change.path, change.content)]
+        known = [(path, text) for path, text in sides if text is not None]
+        if known and all(supports_tests(path, text) for path, text in known):
+            yield from (glob.escape(path) for path, _ in known)
+
+
 class Changeset:
     """All changes, and what follows from all of them together."""
 
@@ -407,12 +417,14 @@ class Changeset:
             change.path: change.after or "" for change in comparison.changes if change.mode == LINK
         }
         """The target of every link of the head by its path."""
+        self.test_patterns = (*comparison.test_patterns, *_support_patterns(comparison))
+        """The comparison's own, and the files that serve tests outside of their folders."""
         left = MAX_READ
         for change in comparison.changes:
             left -= len(change.before or "") + len(change.content or "")
             self.unread += left < 0
             is_read = left >= 0
-            patterns = self.comparison.test_patterns
+            patterns = self.test_patterns
             sides = (change.base_path, change.before), (change.path, change.content)
             before, after = (
                 SourceFile(path, text, patterns)
@@ -426,7 +438,7 @@ class Changeset:
         """True for a new link to a file that is read by the same rules under its own path."""
         if change.mode != LINK or change.before is not None:
             return False
-        patterns = self.comparison.test_patterns
+        patterns = self.test_patterns
         here, there = (
             (language_of(path), is_test_path(path, patterns), is_steering_path(path))
             for path in (change.path, follow_links(change.path, self.links).path)
@@ -511,7 +523,7 @@ class Changeset:
         return any(self._is_product(view) and view.has_product_change for view in self.views)
 
     def _is_product(self, view: ChangedFile) -> bool:
-        if is_test_path(view.path, self.comparison.test_patterns) or is_generated_path(view.path):
+        if is_test_path(view.path, self.test_patterns) or is_generated_path(view.path):
             return False
         return language_of(view.path) != "" or view.path.endswith(_DATA) or view.change.is_binary
 

@@ -14,7 +14,7 @@ from remand.domain.record import Record
 from remand.integrity.changeset import Changeset, PlacedTest
 from remand.integrity.comparison import Comparison, FileDiff
 from remand.integrity.harness import harness_paths, is_steering_path
-from remand.integrity.paths import is_collected_path, is_test_path
+from remand.integrity.paths import is_collected_path, is_test_path, language_of
 from remand.integrity.readers.cases import NOTHING, ParsedTest
 from remand.integrity.rules.missing_tests import (
     RAN_OUTCOMES,
@@ -49,9 +49,9 @@ def plan_cross_checks(
     The base's tests are run so whenever a file of tests or of what steers them differs, also when tests are only
     added: a new test can change the product in the process in which the others run.
     """
-    patterns = comparison.test_patterns
-    tests = [change for change in comparison.changes if _is_test_change(change, patterns)]
     changeset = Changeset(comparison)
+    patterns = changeset.test_patterns
+    tests = [change for change in comparison.changes if _is_test_change(change, patterns)]
     steered = any(is_steering_path(change.path) for change in comparison.changes)
     old = {path for change in tests for path in (change.path, change.base_path)}
     spliced = dict(_spliced_files(comparison))
@@ -184,7 +184,13 @@ class _BaseTestJudge:
 
     def __init__(self, comparison: Comparison) -> None:
         self._changeset = Changeset(comparison)
-        self._files = ChangedPaths(comparison.changes)
+        patterns = self._changeset.test_patterns
+        # Of the product's files, these hold no tests, and have the names of the files that do.
+        self._files = ChangedPaths(
+            change
+            for change in comparison.changes
+            if language_of(change.base_path) not in ("script", "go") or _is_test_change(change, patterns)
+        )
         self._is_steered = any(is_steering_path(change.path) for change in comparison.changes)
 
     def judge_failing(self, test_id: str, *, is_green: bool) -> Suspicion | None:
@@ -245,13 +251,14 @@ class _BaseTestJudge:
 
     @cached_property
     def _support(self) -> FileDiff | None:
-        """A changed file of the base's that lies beside tests and is none itself."""
+        """A changed file of the base's that serves tests and is none itself."""
+        patterns = self._changeset.test_patterns
         return next(
             (
                 change
                 for change in self._changeset.comparison.changes
                 if change.status != "A"
-                and is_test_path(change.base_path)
+                and is_test_path(change.base_path, patterns)
                 and not is_collected_path(change.base_path)
             ),
             None,

@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterable
 
 from remand.domain.text.words import word_list
 from remand.integrity.comparison import Comparison
+from remand.integrity.paths import is_test_path, language_of
 from remand.integrity.readers.command_lines import is_pipeline_path
 from remand.integrity.readers.configuration import configured_tool
 from remand.integrity.suspicions import Suspicion, Weight
@@ -28,6 +29,30 @@ _TOOLS = re.compile(
     r"|lints\b.*|workspace\.lints\b.*"
 )
 _PACKAGE_KEYS = word_list("scripts jest eslintConfig vitest mocha nyc c8 ava lint-staged husky stylelint")
+
+
+_SUPPORT_PATH = re.compile(
+    r"(^|/)(__mocks__|test[-_]?(utils?|helpers?|support|kit))(/|(\.\w+)?\.([cm]?[jt]sx?|go|rs)$)",
+    re.IGNORECASE,
+)
+_SUPPORT_TEXTS = {
+    "script": re.compile(
+        r"""(?:\bfrom|\bimport|\brequire\()\s*["'](?:vitest|@jest/globals|chai|node:test|@testing-library/[\w-]+)["']"""
+        r"""|(?<![\w.$])expect\([^;\n]*\)\s*\.(?:not\.|resolves\.|rejects\.)?to[A-Z]\w+\("""
+    ),
+    "go": re.compile(r"\*testing\.[TBF]\b|\btesting\.TB\b"),
+    "rust": re.compile(r"^\s*#!\[cfg\(test\)\]", re.MULTILINE),
+}
+_OWN_TESTS = "import.meta.vitest"
+"""In a file of the product that holds its own tests."""
+
+
+def supports_tests(path: str, text: str) -> bool:
+    """True for a file of JavaScript, TypeScript, Go or Rust that serves tests alone, wherever it lies: it asserts for them, or says so."""
+    pattern = _SUPPORT_TEXTS.get(language_of(path))
+    if pattern is None or is_test_path(path):
+        return False
+    return bool(_SUPPORT_PATH.search(path)) or (_OWN_TESTS not in text and pattern.search(text) is not None)
 
 
 def is_steering_path(path: str) -> bool:

@@ -174,7 +174,7 @@ def break_changed_functions(comparison: Comparison) -> BrokenFiles:
 
 def changed_braced_functions(view: ChangedFile) -> Iterator[BracedFunction]:
     """The new and changed functions of a product's file in a language with braces."""
-    if view.after is None or not is_product_path(view.path):
+    if view.after is None or view.is_test or not is_product_path(view.path):
         return
     known = {one.text for one in find_braced_functions(view.before)} if view.before else set()
     yield from (one for one in find_braced_functions(view.after) if one.text not in known)

@@ -216,9 +216,13 @@ def _example_count(code: BracketedCode, parts: list[Node]) -> float:
 def _helper_functions(code: BracketedCode) -> Iterator[ParsedTest]:
     """Functions of the file, which may assert for its tests."""
     done = 0
-    for node in code.nodes_of(*_FUNCTIONS):
-        name, block = node.child("name"), node.child("body")
-        if node.start < done or name is None or block is None or code.mentions[code.node_text(name)] < 2:
+    for node in code.nodes_of("variable_declarator", *_FUNCTIONS):
+        value = node.child("value") if node.kind == "variable_declarator" else node
+        name, block = node.child("name"), value.child("body") if value is not None else None
+        if node.start < done or name is None or block is None or block.kind != "statement_block":
+            continue
+        is_exported = any(above.kind == "export_statement" for above, _ in node.ancestors())
+        if not is_exported and code.mentions[code.node_text(name)] < 2:
             continue  # without a second mention nobody calls it
         done = node.stop
         body = _parse_body(code, [block], block.start + 1, block.stop - 1)
