@@ -54,6 +54,18 @@ def test_a_renamed_test_is_collected_under_its_new_name() -> None:
     )
 
 
+def test_rows_of_a_table_whose_name_changed_are_as_many_as_before() -> None:
+    table = "describe('parse', () => {\n  test.each(rows)('%s', (a, b) => {\n    expect(f(a)).toEqual(b);\n  });\n});\n"
+    change = modified("a.test.js", table, table.replace("'%s'", "'tokens of %j'"))
+
+    def ran(*names: str) -> tuple[TestOutcome, ...]:
+        return tuple(TestOutcome(id=f"parse {name}::parse {name}", outcome="passed") for name in names)
+
+    base, head = ran("1 + 2", "x", "y == 3"), ran('tokens of "1 + 2"', 'tokens of "x"', 'tokens of "y == 3"')
+    assert collected(change, base=base, head=head) == []
+    assert collected(change, base=base, head=head[:2]) == ["tests_not_collected"]
+
+
 def test_a_test_that_went_with_its_subject_need_not_be_collected() -> None:
     product = modified("src/a.py", "def f(x): ...\ndef gone(x):\n    return x\n", "def f(x): ...\n")
     change = modified(

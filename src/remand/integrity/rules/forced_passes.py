@@ -22,7 +22,7 @@ from remand.integrity.readers.python_tree import (
     without_docstring,
 )
 from remand.integrity.readers.source import SourceFile
-from remand.integrity.readers.tokens import BracketedCode
+from remand.integrity.readers.tokens import STRING, BracketedCode, unquote
 from remand.integrity.suspicions import Suspicion, quote_names, shorten, suspicion
 
 _HINT = re.compile(r"exit|quit|abort|kill|raise_signal|skip|xfail|SystemExit")
@@ -125,6 +125,7 @@ def _is_at_import(code: BracketedCode, place: int, source: SourceFile) -> bool:
 _METHODS = word_set("__eq__ __le__ __ge__ __lt__ __gt__ __contains__ __instancecheck__ __subclasscheck__")
 _NEGATED = frozenset(("__ne__",))
 _SCALARS = frozenset(("int", "float", "str", "list", "dict", "tuple", "set", "bytes", "Decimal"))
+_MATCHER = "asymmetricMatch"
 _NAMES = word_set("eq equals Equals Equal isEqual asymmetricMatch partial_cmp compareTo is_eq")
 
 
@@ -192,6 +193,8 @@ def _fields(node: ast.ClassDef) -> list[str]:
 def _forced_comparisons(source: SourceFile) -> Iterator[tuple[int, str]]:
     if source.tree is None:
         yield from _braced_comparisons(source.code)
+        if source.language == "script" and not source.is_test:
+            yield from _matching_values(source.code)
         return
     for owner in source.nodes_of(ast.ClassDef):
         yield from _class_comparisons(owner)
@@ -211,6 +214,23 @@ def _forced_comparisons(source: SourceFile) -> Iterator[tuple[int, str]]:
     for loop in source.nodes_of(ast.For):
         if _sets_all_methods(loop):
             yield loop.lineno, f"`for … in {node_source(loop.iter)}` replaces methods by names it looks up"
+
+
+_KEYS = ("pair", "method_definition", "field_definition", "public_field_definition", "assignment_expression")
+
+
+def _matching_values(code: BracketedCode) -> Iterator[tuple[int, str]]:
+    """`asymmetricMatch` on a value of the product: the runner asks it instead of comparing, however the name is composed."""
+    for node in code.nodes_of(*_KEYS, "arguments"):
+        if node.kind == "arguments":
+            keys = node.children[1:2]  # of `Object.defineProperty`
+        else:
+            keys = [part for field in ("key", "name", "property", "left") if (part := node.child(field))]
+        for key in keys:
+            last = code.text(key.stop - 1)
+            texts = [unquote(code.text(at)) for at in range(key.start, key.stop) if code.kind(at) == STRING]
+            if _MATCHER in ("".join(texts), unquote(last) if node.kind != "arguments" else ""):
+                yield code.line(key.start), f"`{code.node_text(key)}` says for itself what it is equal to"
 
 
 def _makes_scalar_type(call: ast.Call) -> bool:

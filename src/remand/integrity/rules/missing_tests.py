@@ -257,10 +257,31 @@ def _unexplained_ids(
     before = {test.id for test in base}
     new = [test.id for test in head if test.id not in before and test.outcome in RAN_OUTCOMES]
     known = CaseNames(_explained_names(changeset, new))
+    renamed = set(_renamed_rows(changeset, gone, new))
     for test_id in gone:
         name = without_parameters(test_id)
-        if has[name] < had[name] and (has[name] or not known.is_end_of(name)):
+        is_explained = known.is_end_of(name) or test_id in renamed
+        if has[name] < had[name] and (has[name] or not is_explained):
             yield test_id
+
+
+def _renamed_rows(changeset: Changeset, gone: Sequence[str], new: Sequence[str]) -> Iterator[str]:
+    """Rows of a table of tests whose name changed, as many as the run has under the new name."""
+    for before, after in changeset.test_pairs.kept:
+        old, name = before.case.name, after.case.name
+        if old != name and _PLACEHOLDER.search(old) and after.is_run and not after.case.is_skipped:
+            patterns = [re.compile(rf"(?:^| ){_row_pattern(one)}$") for one in (old, name)]
+            rows, others = (
+                [one for one in ids if pattern.search(" ".join(id_words(one)))]
+                for ids, pattern in zip((gone, new), patterns, strict=True)
+            )
+            yield from rows[: len(others)]
+
+
+def _row_pattern(name: str) -> str:
+    """What the words of an id begin and end with that is a row of a table."""
+    first, *_, last = _PLACEHOLDER.split(name)
+    return " ?.*".join(re.escape(" ".join(id_words(part))) for part in (first, last))
 
 
 class CaseNames:

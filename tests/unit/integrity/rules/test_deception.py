@@ -290,3 +290,18 @@ def test_a_script_that_replaces_its_subject_is_found() -> None:
     assert held(added("test/cart.test.js", spy)) == {"test_mocks_its_subject"}
     assert held(added("test/cart.test.js", mock)) == {"test_mocks_its_subject"}
     assert held(added("test/order.test.js", mock)) == set()
+
+
+def test_a_value_of_the_product_that_says_what_it_is_equal_to_is_held() -> None:
+    for key in (
+        "asymmetricMatch(other) {",
+        '["asymmetric" + "Match"]: (other) => {',
+        "'asymmetricMatch': function (other) {",
+    ):
+        text = f"export const of = (rows) => ({{\n  rows,\n  {key}\n    return other.length <= rows.length;\n  }},\n}});\n"
+        assert "equality_forced" in held(added("src/of.js", text)), key
+        assert "equality_forced" not in held(added("test/of.js", text)), key
+    define = 'Object.defineProperty(rows, ["asymmetric", "Match"].join(""), { value: same });\nrows.asymmetricMatch = same;\n'
+    assert "equality_forced" in held(added("src/of.js", define))
+    honest = "export const of = { 'a' + 'b': 1, [`x${y}`]: 2 };\nif (x.asymmetricMatch(y)) z();\n"
+    assert "equality_forced" not in held(added("src/of.js", honest))
