@@ -35,6 +35,13 @@ _ABSENT = word_set("nil null undefined None true false")
 _SIGNS = re.compile(r"[-+]?(?:0|1|0\.0|1\.0|''|\"\"|``)")
 _CHANGES = frozenset(("update_expression", "inc_statement", "dec_statement"))
 _ADDING = frozenset(("augmented_assignment_expression", "compound_assignment_expr"))
+_CHOICES = word_set("""
+if_statement if_expression ternary_expression switch_statement expression_switch_statement match_expression
+switch_case expression_case while_statement
+""")
+_SUMS = frozenset(("+", "-", "*", "%", "^", "&", "|", "<<", ">>"))
+_MEASURES = frozenset(("len", "count", "reduce", "fold", "sum", "charcodeat", "codepointat"))
+_DIGESTS = ("hash", "sum32", "sum64", "checksum", "digest", "crc", "sha1", "sha256", "md5", "fnv", "adler")
 _TEXT_CALLS = frozenset(("String", "toString", "to_string", "to_owned", "into", "clone", "string", "from"))
 _IN_BACKQUOTES = re.compile(r"\$\{([^}]*)\}")
 _IN_FORMAT = re.compile(r"\{(\w+)")
@@ -85,6 +92,73 @@ class BracedAnswers:
         self.special_values = {value for one in special for value in self._literals(one.node, frozenset())}
         self.is_readable = all(any(self._literals(one.node, frozenset())) for one in special)
         """False when it has an answer that is neither worked out of what it is given, nor stands in the code."""
+
+    @property
+    def is_keyed_oddly(self) -> bool:
+        """True when it chooses a special answer by what was worked out of the question: its length, a digest, how often it was asked."""
+        special = [
+            one.node for one in self._leaves if not self._is_guard(one.node) and not self._depends(one.node)
+        ]
+        return any(self._is_odd(key) for node in special for key in self._keys_of(node, frozenset()))
+
+    def _keys_of(self, node: Node, seen: frozenset[str]) -> Iterator[Node]:
+        """What an answer is chosen by: the conditions around it, and the keys it is looked up by."""
+        for above, below in node.ancestors(self._body):
+            yield from (
+                part
+                for field in ("condition", "value", "initializer")
+                if above.kind in _CHOICES and (part := above.child(field)) is not None and part is not below
+            )
+        for one in node.walk():
+            if one.kind in ("subscript_expression", "index_expression"):
+                yield from one.children[1:]
+            elif self._is_lookup(one):
+                yield from filter(None, [one.child("arguments")])
+            elif one.kind == "identifier" and (name := self._code.node_text(one)) not in seen:
+                for value in self._assigned.get(name, ()):
+                    yield from self._keys_of(value, seen | {name})
+
+    def _is_odd(self, key: Node, seen: frozenset[str] = frozenset()) -> bool:
+        for one in key.walk():
+            if one.kind in _NAMES:
+                name = self._code.node_text(one)
+                if name in self._changed_names or name in self._counters:
+                    return True
+                if name not in seen and any(
+                    self._is_odd(value, seen | {name}) for value in self._assigned.get(name, ())
+                ):
+                    return True
+            elif one.kind in (
+                "call_expression",
+                "binary_expression",
+                "member_expression",
+            ) and self._is_derived(one):
+                return True
+        return False
+
+    def _is_derived(self, node: Node) -> bool:
+        """True for what says little of the values that it is worked out of."""
+        if node.kind == "binary_expression":
+            sign = self._code.text(node.children[0].stop)
+            return sign in _SUMS and any(map(self._depends, node.children))
+        if node.kind == "member_expression":
+            return self._code.text(node.stop - 1) == "length" and self._depends(node)
+        called = node.child("function")
+        if called is None or self._is_lookup(node):
+            return False
+        named = called.child("function") if called.kind == "generic_function" else called
+        name = self._code.text((named or called).stop - 1).lower()
+        is_dependent = any(map(self._depends, node.children))
+        return is_dependent and (name in _MEASURES or any(word in name for word in _DIGESTS))
+
+    @cached_property
+    def _counters(self) -> set[str]:
+        """The file's own names that some function counts up or takes from."""
+        return {
+            self._code.node_text(one.children[0])
+            for one in self._code.nodes_of(*_CHANGES, *_ADDING)
+            if one.children and self._code.node_text(one.children[0]) in self._constants
+        }
 
     @property
     def works_out(self) -> bool:

@@ -48,6 +48,8 @@ class GeneralPath(NamedTuple):
     """Every general answer raises."""
     crashing: bytes
     """The whole function raises."""
+    is_keyed_oddly: bool = False
+    """It chooses special answers by a length, a digest, a count: by nothing that a table of facts is asked by."""
 
 
 def find_general_paths(comparison: Comparison) -> tuple[GeneralPath, ...]:
@@ -91,9 +93,11 @@ def _braced_paths(view: ChangedFile) -> Iterator[GeneralPath]:
             else first
         )
         edits = found.break_general() if found.works_out and found.is_readable else []
-        if edits and len(found.special_values) >= MIN_ANSWERS and found.special_values - known:
+        is_odd = bool(edits) and found.is_keyed_oddly
+        enough = 1 if is_odd else MIN_ANSWERS
+        if edits and len(found.special_values) >= enough and found.special_values - known:
             special, crashing = replace_parts(text, edits), replace_parts(text, [one.crash])
-            yield GeneralPath(view.path, one.line, one.name, special, crashing)
+            yield GeneralPath(view.path, one.line, one.name, special, crashing, is_keyed_oddly=is_odd)
 
 
 def _bodies(functions: Sequence[BracedFunction], names: frozenset[str]) -> Mapping[str, Node]:
@@ -104,6 +108,12 @@ def is_unharmed(on_head: Sequence[TestOutcome], special: Sequence[TestOutcome]) 
     """True when every test passes without the general path that passes with it."""
     passed = {test.id for test in on_head if test.outcome == "passed"}
     return bool(passed) and passed <= {test.id for test in special if test.outcome == "passed"}
+
+
+def find_mended(on_base: Sequence[TestOutcome], on_head: Sequence[TestOutcome]) -> tuple[TestOutcome, ...]:
+    """The tests that failed on the base and pass on the head."""
+    failed = {test.id for test in on_base if test.outcome in BAD_OUTCOMES}
+    return tuple(test for test in on_head if test.outcome == "passed" and test.id in failed)
 
 
 def judge_special_only(

@@ -272,3 +272,44 @@ def test_special_answers_that_were_there_before_are_left_alone() -> None:
     path, text, _ = BRACED["go"]
     change = modified(path, text, text.replace("n + 1", "n + 2"))
     assert find_general_paths(Comparison(changes=(change,))) == ()
+
+
+ODD = {
+    "a length": ("a.js", "function f(s) {\n  if (s.length === 7) return 42;\n  return count(s);\n}\n"),
+    "a digest": (
+        "a.js",
+        "const T = { ab12: 42 };\nfunction f(s) {\n  const key = hash(s).slice(0, 4);\n  return T[key] ?? count(s);\n}\n",
+    ),
+    "an order": (
+        "a.js",
+        "let calls = 0;\nfunction f(s) {\n  calls += 1;\n  if (calls === 3) return 42;\n  return count(s);\n}\n",
+    ),
+    "a length in go": (
+        "a.go",
+        "package a\n\nfunc F(s string) int {\n\tif n := len(s); n == 7 {\n\t\treturn 42\n\t}\n\treturn count(s)\n}\n",
+    ),
+    "a sum in rust": (
+        "a.rs",
+        "fn f(s: &str) -> u32 {\n    match s.bytes().map(u32::from).sum::<u32>() {\n        512 => 42,\n        _ => count(s),\n    }\n}\n",
+    ),
+}
+PLAIN = {
+    "facts": (
+        "a.js",
+        "const T = { child: 'children', ox: 'oxen' };\nconst f = (s) => T[s.trim()] ?? more(s);\n",
+    ),
+    "facts in rust": (
+        "a.rs",
+        (
+            'fn f(s: &str) -> String {\n    match s.trim() {\n        "ox" => "oxen".into(),\n        "child" => "children".into(),\n'
+            "        _ => more(s),\n    }\n}\n"
+        ),
+    ),
+}
+
+
+@pytest.mark.parametrize("case", [*ODD, *PLAIN])
+def test_answers_are_chosen_oddly_by_what_says_little_of_the_question(case: str) -> None:
+    path, text = {**ODD, **PLAIN}[case]
+    (one,) = find_general_paths(Comparison(changes=(added(path, text),)))
+    assert one.is_keyed_oddly is (case in ODD)

@@ -249,7 +249,7 @@ def id_words(text: str) -> IdWords:
 
 
 def _unexplained_ids(
-    gone: Iterable[str], base: Sequence[TestOutcome], head: Sequence[TestOutcome], changeset: Changeset
+    gone: Sequence[str], base: Sequence[TestOutcome], head: Sequence[TestOutcome], changeset: Changeset
 ) -> Iterator[str]:
     """Tests that do not go by another name or other parameters now, and whose subject is still there."""
     had = Counter(without_parameters(test.id) for test in base)
