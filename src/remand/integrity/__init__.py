@@ -1,1 +1,1 @@
-"""The integrity gate: finds what would make gates pass without the work being done; pure."""
+"""The integrity gate: finds changes that make gates pass without the work being done. Pure functions."""

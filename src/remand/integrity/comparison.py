@@ -1,4 +1,4 @@
-"""What the integrity gate compares: a base and a head, as far as files and collected tests differ."""
+"""The input of the integrity gate: a base and a head, as far as files and collected tests differ."""
 
 from __future__ import annotations
 
@@ -8,35 +8,35 @@ from remand.domain.gate.gate import TestOutcome
 from remand.domain.record import Record
 
 MAX_TEXT = 1 << 20
-"""Bytes of a file that are read; what is longer is not looked into, and said to be too large."""
+"""Largest file that is read, in bytes; a longer one is reported as too large."""
 LINK = "120000"
 SUBMODULE = "160000"
 
 
 class FileDiff(Record, kw_only=True):
-    """One file that differs between base and head, with both of its texts."""
+    """One file that differs between base and head, with both texts."""
 
     status: str
-    """A added, M modified, D deleted, R renamed, T another kind of file."""
+    """A added, M modified, D deleted, R renamed, T changed to another kind of file."""
     path: str
     old_path: str = ""
     mode: str = ""
     before: str | None = None
-    """The text on the base, through a link; None when there was none, or it is no text."""
+    """The text on the base, through a link; None if there was none, or it was binary."""
     after: str | None = None
-    """The text on the head; of a link its target."""
+    """The text on the head; for a link, its target."""
     linked: str | None = None
-    """The text of the file that a link of the head leads to; None when it leads to none."""
+    """The text of the file to which a link of the head leads; None if it leads to none."""
     is_binary: bool = False
-    """True when the file as it is now is no text."""
+    """True if the file on the head is binary."""
     signature: str = ""
-    """The first bytes of a binary, in hex."""
+    """The first bytes of a binary file, in hex."""
     size: int = 0
-    """Bytes of the file as it is now."""
+    """The file's size in bytes on the head."""
 
     @property
     def is_too_large(self) -> bool:
-        """True when the file was too long to be read."""
+        """True if the file was too long to be read."""
         return self.size > MAX_TEXT
 
     @property
@@ -46,19 +46,19 @@ class FileDiff(Record, kw_only=True):
 
     @property
     def base_path(self) -> str:
-        """The path the file had on the base."""
+        """The file's path on the base."""
         return self.old_path or self.path
 
 
 class FileText(Record, kw_only=True):
-    """A file that did not change, read because changed ones are understood by it."""
+    """An unchanged file, read because it is needed to understand changed ones."""
 
     path: str
     text: str
 
 
 class CollectedTests(Record, kw_only=True):
-    """The tests one gate collected on the base and on the head."""
+    """The tests that one gate collected on the base and on the head."""
 
     gate: str
     base: tuple[TestOutcome, ...] = ()
@@ -66,26 +66,26 @@ class CollectedTests(Record, kw_only=True):
 
 
 class Comparison(Record, kw_only=True):
-    """A base and a head, as far as they differ."""
+    """The differences between a base and a head."""
 
     changes: tuple[FileDiff, ...] = ()
     collected: tuple[CollectedTests, ...] = ()
     links: dict[str, str] = msgspec.field(default_factory=dict)
-    """The target of every link of the head by its path, where the change has links."""
+    """The target of every link of the head by its path, if the change contains links."""
     paths: tuple[str, ...] = ()
-    """Every path of the head; tells the project's own packages from others. None known: judged without."""
+    """Every path of the head, which tells the project's own packages from others; empty if unknown."""
     unchanged: tuple[FileText, ...] = ()
-    """Tests that did not change, as many as are cheap to read: what they ask shows code that only answers them."""
+    """Unchanged tests, as far as they are cheap to read: their expectations reveal code that only answers them."""
     measured: tuple[str, ...] = ()
-    """What gates measure: lint, types, coverage, tests."""
+    """What the gates measure: lint, types, coverage, tests."""
     max_suppressions: int | None = None
-    """How many directives that keep a checker quiet the project may have; None for any number."""
+    """How many directives that suppress a checker the project may have; None for any number."""
     unchanged_suppressions: int = 0
-    """How many of them stand in files that did not change; counted only where there is a limit."""
+    """How many of these are in unchanged files; counted only if there is a limit."""
     protected: tuple[str, ...] = ()
-    """Further patterns of files that only the base may change."""
+    """Additional patterns of files that only the base may change."""
     test_patterns: tuple[str, ...] = ()
-    """Further patterns of test files."""
+    """Additional patterns of test files."""
 
 
 def build_file_diff(
@@ -98,7 +98,7 @@ def build_file_diff(
     mode: str = "",
     linked: bytes | None = None,
 ) -> FileDiff:
-    """A change out of the bytes of its two sides; of a link, its target and what it leads to."""
+    """A change made from the bytes of its two sides; for a link, from its target and what it leads to."""
     is_binary = after is not None and _is_binary(after)
     return FileDiff(
         status=status,
@@ -115,7 +115,7 @@ def build_file_diff(
 
 
 def _is_binary(content: bytes) -> bool:
-    """As git has it: a NUL in the beginning."""
+    """True if the beginning contains a NUL, as git decides it."""
     return b"\0" in content[:8000]
 
 

@@ -71,7 +71,7 @@ RULES: tuple[Rule, ...] = (
 
 
 def examine(comparison: Comparison) -> tuple[Suspicion, ...]:
-    """Every suspicion a change gives rise to, each once, by path and line."""
+    """Every suspicion that the rules find in a change, without duplicates, by path and line."""
     changeset = Changeset(comparison)
     found = {item.id: item for rule in RULES for item in rule(changeset)}
     return tuple(sorted(found.values(), key=lambda item: (item.path, item.line, item.code)))

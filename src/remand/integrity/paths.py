@@ -31,7 +31,7 @@ _NAMED = {"makefile": "make", "gnumakefile": "make", "dockerfile": "docker", "ju
 
 _TEST_FOLDERS = frozenset(("test", "tests", "__tests__", "spec", "specs", "e2e", "__snapshots__"))
 _DATA_FOLDERS = frozenset(("testdata", "test_data", "__fixtures__"))
-"""What lies in them is read by tests, and is none itself."""
+"""Folders with data that tests read."""
 _TEST_NAMES = re.compile(
     r"test_.*\.py|.*_tests?\.py|tests\.py|conftest\.py|.*[._-](test|spec|cy|e2e)\.[cm]?[jt]sx?|.*_test\.go"
     r"|(Test.*|.*Tests?|.*TestCase|.*IT)\.(java|kt|cs)|.*_(spec|test)\.rb|.*\.bats|.*_test\.(rs|sh|exs?)"
@@ -44,7 +44,7 @@ _FOREIGN = re.compile(
     r"[_.].*_test\.go|.*_(aix|android|darwin|dragonfly|freebsd|hurd|illumos|ios|js|nacl|netbsd|openbsd|plan9|solaris"
     r"|wasip1|windows|zos)(_\w+)?_test\.go"
 )
-"""Tests of Go that no build on the system of the gates has."""
+"""Go tests that are never built on the gates' system."""
 _GENERATED = re.compile(
     r"(^|/)(__generated__|generated|gen)/|_pb2(_grpc)?\.pyi?$|\.pb\.(go|cc|h)$|[._](generated|gen)\.[a-z]+$"
     r"|\.(designer|g)\.(cs|dart)$|(^|/)(package-lock\.json|npm-shrinkwrap\.json|.*\.lock|pnpm-lock\.yaml"
@@ -66,7 +66,7 @@ _NOT_PRODUCT = re.compile(
 
 
 def language_of(path: str) -> str:
-    """The language a file is written in; empty when it is none that is read."""
+    """The language of a file; empty if no reader knows it."""
     name = path.rpartition("/")[2].lower()
     if name.startswith("dockerfile"):
         return "docker"
@@ -74,7 +74,7 @@ def language_of(path: str) -> str:
 
 
 def is_test_path(path: str, patterns: tuple[str, ...] = ()) -> bool:
-    """True for tests and what lies beside them."""
+    """True for tests and files beside them."""
     folders, _, name = path.rpartition("/")
     if any(folder in _TEST_FOLDERS | _DATA_FOLDERS for folder in folders.lower().split("/")):
         return True
@@ -82,17 +82,17 @@ def is_test_path(path: str, patterns: tuple[str, ...] = ()) -> bool:
 
 
 def is_source_path(path: str) -> bool:
-    """True for a product's own code: no test, nothing a tool made."""
+    """True for the product's own code: neither test nor generated."""
     return language_of(path) in CODE - {"make"} and not is_test_path(path) and not is_generated_path(path)
 
 
 def is_product_path(path: str) -> bool:
-    """True for code that is neither test, nor script, build step or configuration."""
+    """True for code that is neither test, script, build step nor configuration."""
     return is_source_path(path) and not _NOT_PRODUCT.search(path)
 
 
 def is_collected_path(path: str, patterns: tuple[str, ...] = ()) -> bool:
-    """True when runners find tests in a file of that name."""
+    """True if runners collect tests in a file of that name."""
     folders, _, name = path.rpartition("/")
     if _FOREIGN.fullmatch(name):
         return False
@@ -104,7 +104,7 @@ def is_collected_path(path: str, patterns: tuple[str, ...] = ()) -> bool:
 
 
 def is_in_test_folder(path: str) -> bool:
-    """True when a folder on the way says that tests are in it."""
+    """True if a folder in the path is named as one for tests."""
     return any(folder in _TEST_FOLDERS for folder in path.lower().split("/")[:-1])
 
 
@@ -114,33 +114,33 @@ def is_test_setup_path(path: str) -> bool:
 
 
 def is_generated_path(path: str) -> bool:
-    """True for what tools write: lock files, generated code, snapshots."""
+    """True for generated files: lock files, generated code, snapshots."""
     return bool(_GENERATED.search(path))
 
 
 def is_benchmark_path(path: str) -> bool:
-    """True for a file that measures how long something takes, and asserts nothing else."""
+    """True for a file that only measures durations."""
     return re.search(r"(^|/)(bench\w*|perf)/|bench(marks?)?[._]|_bench\.|[._]bench\b", path) is not None
 
 
 def is_expectation_path(path: str) -> bool:
-    """True for a file of recorded results that tests compare with."""
+    """True for a file of recorded results with which tests compare."""
     return bool(_EXPECTATION.search(path))
 
 
 def matches_any(path: str, patterns: tuple[str, ...]) -> bool:
-    """True when one of the patterns fits the path or its name."""
+    """True if a pattern matches the path or its name."""
     name = path.rpartition("/")[2]
     return any(fnmatchcase(path, pattern) or fnmatchcase(name, pattern) for pattern in patterns)
 
 
 MAX_HOPS = 40
-"""As many links as Linux follows in one path."""
+"""How many links Linux follows in one path."""
 MAX_TARGET = 4096
 MAX_DEPTH = 200
-"""Folders of a tree; nothing is looked up below."""
+"""Depth of a tree below which nothing is looked up."""
 MAX_PARTS = 1000
-"""Parts of paths that are followed for one of them; links to links multiply."""
+"""How many parts of paths are followed for one path, because links to links multiply."""
 _ABSOLUTE = re.compile(r"/|~[^/]*/|~$|[A-Za-z]:")
 OUTSIDE = "out of the repository"
 CONTROL = "into a folder of git or of the ledger"
@@ -152,9 +152,9 @@ class LinkDestination(NamedTuple):
     """Where a path leads once every link in it is followed."""
 
     path: str
-    """From the repository's root, empty for the root itself; outside of it as far as it was followed."""
+    """Relative to the repository's root, which is empty; for a path outside, as far as it was followed."""
     problem: str = ""
-    """Why it is no place for a link to lead to; empty for a file or folder of the repository, there or not."""
+    """Why a link must not lead there; empty for a path in the repository, whether or not it exists."""
 
 
 def follow_links(path: str, links: Mapping[str, str]) -> LinkDestination:
@@ -189,7 +189,7 @@ def follow_links(path: str, links: Mapping[str, str]) -> LinkDestination:
 
 
 def _path_parts(path: str) -> list[str]:
-    """The parts of a path, last first, whichever way its slashes lean."""
+    """The parts of a path, last first, for slashes and backslashes."""
     return [part for part in reversed(path.replace("\\", "/").split("/")) if part not in ("", ".")]
 
 

@@ -1,4 +1,4 @@
-"""What the integrity gate finds: each kind of suspicion, its meaning, and what an agent can do about it."""
+"""The kinds of suspicion that the integrity gate finds, what each means, and what an agent can do about it."""
 
 from __future__ import annotations
 
@@ -11,30 +11,30 @@ from remand.domain.text.words import remove_invisible
 
 
 class Weight(StrEnum):
-    """What a suspicion leads to."""
+    """What follows from a suspicion."""
 
     HELD = "held"
     """A reviewer or the user settles it, or the agent undoes it."""
     NOTE = "note"
-    """Shown to reviewers; holds nothing."""
+    """Shown to reviewers; stops nothing."""
 
 
 class Suspicion(Record, kw_only=True):
-    """One thing that would make the gates measure less, or something else, than they did on the base."""
+    """Something that could make the gates measure less, or something else, than on the base."""
 
     code: str
     path: str
     line: int
-    """On the head; on the base when the file, or the test, is gone. 0 for the whole file."""
+    """The line on the head; on the base if the file, or the test, was removed. 0 for the whole file."""
     text: str
     """What was found, and what would be right."""
     id: str
-    """The same as long as the content of the finding is, wherever it moves in the file."""
+    """Stays the same as long as the finding's content does, wherever it moves in the file."""
     weight: Weight = Weight.HELD
 
 
 def suspicion_id(code: str, path: str, content: str) -> str:
-    """The short name under which a reviewer accepts a finding."""
+    """A finding's id, by which a reviewer accepts it."""
     return sha256(f"{code}\0{path}\0{content}".encode("utf-8", "replace")).hexdigest()[:12]
 
 
@@ -44,7 +44,7 @@ MAX_NAMED = 5
 
 class SuspicionKind(NamedTuple):
     meaning: str
-    """What is so."""
+    """What was found."""
     harm: str
     """Why it matters."""
     remedy: str
@@ -53,7 +53,7 @@ class SuspicionKind(NamedTuple):
 
 
 class Settlement(NamedTuple):
-    """How often reviewers accepted findings of one kind before, of those that they settled."""
+    """How often reviewers accepted earlier findings of this kind, and how many they settled."""
 
     accepted: int = 0
     settled: int = 0
@@ -63,7 +63,7 @@ NEVER_SETTLED = Settlement()
 
 
 KINDS: dict[str, SuspicionKind] = {
-    # tests that no longer run
+    # Tests that no longer run.
     "test_deleted": SuspicionKind("a test of the base is gone",
         "what it proved is no longer proved",
         "restore it, or leave it to a reviewer to accept"),
@@ -85,7 +85,7 @@ KINDS: dict[str, SuspicionKind] = {
     "tests_left_out": SuspicionKind("tests are left out by configuration or command",
         "the tests left out prove nothing",
         "let every test run again"),
-    # tests that prove less
+    # Tests that prove less.
     "test_emptied": SuspicionKind("a test of the base asserts nothing any more",
         "it passes whatever the product does",
         "restore its assertions"),
@@ -133,7 +133,7 @@ KINDS: dict[str, SuspicionKind] = {
     "run_left_out": SuspicionKind("a run that would show more did not fit in the time for extra runs",
         "what that run would have shown is unknown",
         "none; a reviewer may want to look more closely", Weight.NOTE),
-    # checks that say less
+    # Checks that require less.
     "suppression_added": SuspicionKind("more findings of a checker are suppressed",
         "a fault on these lines is not reported",
         "fix what it finds"),
@@ -161,7 +161,7 @@ KINDS: dict[str, SuspicionKind] = {
     "control_changed": SuspicionKind("a file that controls how the work is judged was changed",
         "the work could be judged by its own rules",
         "restore it; only a reviewer or the user changes it"),
-    # code that deceives the gates
+    # Code that deceives the gates.
     "harness_tampered": SuspicionKind("test results are altered where they are made",
         "results show what the code wants, not what it does",
         "leave results unchanged"),
@@ -205,7 +205,7 @@ KINDS: dict[str, SuspicionKind] = {
         "failures go unseen",
         "handle only the expected error",
         Weight.NOTE),
-    # what cannot be seen
+    # What cannot be seen.
     "invisible_characters": SuspicionKind("characters that change how code looks",
         "a reader sees different code than the machine runs",
         "remove them"),
@@ -234,7 +234,7 @@ KINDS: dict[str, SuspicionKind] = {
 
 
 def suspicion(code: str, path: str, line: int, found: str, content: str | None = None) -> Suspicion:
-    """A suspicion with its message; `content` is what it is about, `found` unless given."""
+    """A suspicion with its message; `content` identifies it, by default `found`."""
     kind = KINDS[code]
     return Suspicion(
         code=code,
@@ -247,13 +247,13 @@ def suspicion(code: str, path: str, line: int, found: str, content: str | None =
 
 
 def describe_change(code: str, text: str) -> str:
-    """What changed, out of the text of a finding; its second line has the rest."""
+    """What changed, from the text of a finding; its second line has the rest."""
     kind = KINDS.get(code)
     return text.partition(f" ({kind.meaning}): ")[0] if kind else text
 
 
 def explain_kind(code: str, before: Settlement = NEVER_SETTLED) -> str:
-    """The second line of a finding: why it matters, what settles it, and whether reviewers accepted its like before."""
+    """The second line of a finding: why it matters, what settles it, and whether reviewers accepted similar ones."""
     kind = KINDS.get(code)
     if kind is None:
         return ""
@@ -271,6 +271,6 @@ def quote_names(names: list[str]) -> str:
 
 
 def shorten(text: str) -> str:
-    """A text on one line, cut when it is long."""
+    """A text on one line, cut if it is long."""
     flat = " ".join(text.split())
     return flat if len(flat) <= MAX_SHOWN else f"{flat[:MAX_SHOWN]}…"

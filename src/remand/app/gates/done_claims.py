@@ -1,4 +1,4 @@
-"""Done claims: measured before they count, and answered with figures when they do not; and whether a session may stop."""
+"""Done claims, which are measured before they count and answered with figures if rejected; and whether a session may stop."""
 
 from __future__ import annotations
 
@@ -40,28 +40,29 @@ from remand.ledger.order import order_key
 BROKEN_GATE = "A gate cannot run, which is not your fault: the user has been asked to fix it, and the task continues after that. This session may stop."
 HELD_AS_REJECTED_BEFORE = "HELD: this same change was rejected before, and the user decides whether it may pass now. This session may stop or claim another task."
 MAX_COMMANDS = 5000
-"""How many characters of commands a message has room for, of which hosts show 10,000 in all."""
+"""How much of a message commands may take, in characters; hosts show 10,000 in all."""
 VERDICT_EVENTS = (GatePassed, GateRejected, GateHeld, GateErrored)
 
 
 class ClaimOutcome(Record, kw_only=True):
-    """What came of a done claim."""
+    """The outcome of a done claim."""
 
     answer: Answer
     task_id: str = ""
     verdict: Verdict | None = None
     is_cached: bool = False
     message: str = ""
-    """What the agent is told."""
+    """The message for the agent."""
     notice: str = ""
-    """What people are told of work that is held: the same, with the commands that settle it."""
+    """The message for people about held work: the same, with the commands that settle it."""
 
 
 class DoneClaims:
-    """Takes done claims, from every interface.
+    """Handles done claims from every interface.
 
-    The ledger is asked twice: whether the claim needs measuring, and to record verdict and claim in one change. Nothing
-    holds its lock while gates run. What else changed meanwhile is decided by the second answer.
+    It asks the ledger twice: whether the claim needs measuring, and to record verdict and claim in one
+    change. The ledger's lock is not held while gates run. The second request decides about anything that
+    changed meanwhile.
     """
 
     def __init__(
@@ -77,7 +78,10 @@ class DoneClaims:
         self._team = team
 
     def claim(self, request: Request, ask: Callable[[Request], Answer]) -> ClaimOutcome | None:
-        """Answers a done claim; `ask` is the caller's way to the ledger. None: a gate has to run, which `verdict` may not."""
+        """Answers a done claim; `ask` is the caller's access to the ledger.
+
+        None if a gate has to run that `verdict` must not run.
+        """
         answer = ask(request)
         work: c.SubmitTask | c.CompleteHandoff = request.command
         if isinstance(answer, Refused) and answer.code == "nothing_committed":
@@ -94,27 +98,27 @@ class DoneClaims:
         except Refused as refusal:
             return ClaimOutcome(answer=refusal, task_id=task.id)
         except (StoreAway, StoreConflict):
-            raise  # the ledger is away, and not the gates: nothing can be recorded, or said of the work
+            raise  # The ledger is unavailable, not the gates: nothing can be recorded or said about the work.
         except (EnvironmentFault, OSError) as fault:
             judged = VerdictResult(make_unstarted_verdict(commit.sha, commit.tree, str(fault)))
         return None if judged is None else self._record(request, task, judged)
 
     def record_unmeasured(self, request: Request, task: Task, commit: str, why: str) -> ClaimOutcome:
-        """Records that the work of a done claim could not be measured, which is no fault of it."""
+        """Records that the work of a done claim could not be measured, for a reason outside the work."""
         return self._record(request, task, VerdictResult(make_unstarted_verdict(commit, "", why)))
 
     def recorded_outcome(self, request: Request) -> ClaimOutcome | None:
-        """The outcome of a done claim whose verdict another process has recorded under its key; None when none has."""
+        """The outcome of a done claim whose verdict another process has recorded under its key; None if there is none."""
         task, recorded = self._ledger.task_of(request.command), self._find_recorded(request.key)
         if task is None or recorded is None:
             return None
-        # Only what tells the command apart is taken from the event: were it no sound one, nothing would pass by it.
+        # Only what identifies the command comes from the event, so that an unsound event lets nothing pass.
         repeated = make_unstarted_verdict(recorded.verdict.commit, recorded.verdict.tree, "")
         outcome = self._record(request, task, VerdictResult(repeated, is_cached=True), recorded)
         return replace(outcome, is_cached=False)
 
     def _note_repetition(self, request: Request, work: c.SubmitTask | c.CompleteHandoff) -> None:
-        """Notes that the very commit that was rejected was submitted once more: the next time the user is asked."""
+        """Records that exactly the rejected commit was submitted again: the next time, the user is asked."""
         task, commit = self._ledger.task_of(work), self._ledger.repository.commit(work.commit)
         if task is None or task.claim is None or commit is None or not is_rejected_commit(task, commit.sha):
             return
@@ -127,11 +131,11 @@ class DoneClaims:
         )
 
     def _judge(self, request: Request, task: Task, commit: Commit) -> VerdictResult | None:
-        """The verdict on the work, with all that holds it for a person. None: a gate has to be run."""
+        """The verdict on the work, with everything that holds it for a person. None if a gate has to run."""
         if self._find_recorded(request.key) is not None:
-            # Measured before under this key, by a run that outlived its caller: the recorded verdict is given again.
+            # Measured before under this key, by a run that outlived its caller: return the recorded verdict.
             return VerdictResult(make_unstarted_verdict(commit.sha, commit.tree, ""))
-        # Raises where nobody can tell which rules hold: other rules, or no base, would stand in for them.
+        # Raises if nobody can tell which rules apply: other rules, or no base, would be used instead.
         self._ledger.gate_terms(task, commit.sha)
         terms = self._terms(task, commit.sha)
         judged = self._verdict(terms)
@@ -150,9 +154,10 @@ class DoneClaims:
     def _compare_with_claim_rules(
         self, task: Task, terms: MeasurementTerms, judged: VerdictResult
     ) -> VerdictResult | None:
-        """A verdict by the rules of now, held where the work would not pass by those at the claim.
+        """Holds a verdict by the current rules if the work would fail by those at the claim.
 
-        So a change of the rules on the base holds nobody up, and nobody gains by one. None: a gate has to be run.
+        So a change of the base's rules neither delays anybody nor gives an advantage. None if a gate has to
+        run.
         """
         verdict = findings.apply_settlements(judged.verdict, task)
         if terms.claimed_under is None or not (
@@ -182,7 +187,7 @@ class DoneClaims:
         judged: VerdictResult,
         repeated: GatePassed | GateRejected | GateHeld | GateErrored | None = None,
     ) -> ClaimOutcome:
-        """Records the verdict as the coordinator and, should it release the work, the claim itself."""
+        """Records the verdict as the coordinator and, if it releases the work, the claim itself."""
         verdict = fit_to_event(findings.apply_settlements(judged.verdict, task))
         claim = repeated or task.claim
         work: c.SubmitTask | c.CompleteHandoff = request.command
@@ -218,7 +223,7 @@ class DoneClaims:
         return replace(outcome, answer=verdict_refusal(verdict, text), message=text, notice=notice)
 
     def _hold_messages(self, task: Task, verdict: Verdict) -> tuple[str, str]:
-        """What a claim is answered that a person has to settle: for the agent, and for people."""
+        """The messages about held work: for the agent, and for people."""
         with self._ledger.store.read() as view:
             team = self._team().with_task_names(Lineage(view).participant_names(task))
         notice = findings.hold_notice(task, team, MAX_COMMANDS)
@@ -229,7 +234,7 @@ class DoneClaims:
         return message.render_hold(verdict, summary), message.render_hold(verdict, notice)
 
     def _find_recorded(self, key: str) -> GatePassed | GateRejected | GateHeld | GateErrored | None:
-        """The verdict that was recorded for the done claim with a key."""
+        """The recorded verdict of the done claim with a key; None if there is none."""
         if not key:
             return None
         with self._ledger.store.read() as view:
@@ -238,7 +243,7 @@ class DoneClaims:
         return next((event for event in events if isinstance(event, VERDICT_EVENTS)), None)
 
     def _rejection_message(self, recorded: Acceptance, verdict: Verdict) -> str:
-        """What the agent reads: the figures, then that it continues, or that a human takes over."""
+        """The message for the agent: the figures, and whether it continues or a human takes over."""
         rejected = next((event for event in recorded.events if isinstance(event, GateRejected)), None)
         if rejected is None:
             return message.render_verdict(verdict)
@@ -253,7 +258,7 @@ class DoneClaims:
         return message.render_escalation(*shown, why=BROKEN_GATE if asked.kind == GATE_QUESTION else why)
 
     def _previous_verdict(self, rejected: GateRejected) -> Verdict | None:
-        """The verdict of the rejection before this one, under the same claim."""
+        """The verdict of the previous rejection under the same claim; None if there is none."""
         with self._ledger.store.read() as view:
             lines = view.events.of_task(rejected.task_id)
         events = (
@@ -272,12 +277,12 @@ class DoneClaims:
 
 
 def _is_repeated_rejection(claim: Claim, key: str, commit: str) -> bool:
-    """True when a rejected commit does not come again, but the same done claim is reported once more."""
+    """True if the same done claim is reported once more, in contrast to another claim of a rejected commit."""
     return bool(key) and claim.repeated == commit and claim.idle_key == key
 
 
 def _outcome_without_measuring(answer: Answer) -> ClaimOutcome:
-    """A done claim that needed no measuring: refused for another reason, or released before."""
+    """The outcome of a done claim that needed no measuring: refused for another reason, or released before."""
     if isinstance(answer, Refused):
         return ClaimOutcome(answer=answer)
     passed = _find_pass(answer)
@@ -304,27 +309,27 @@ MAX_NAMED = 10
 
 
 class Stop(NamedTuple):
-    """A host's word that an agent's session wants to end."""
+    """A host's report that an agent's session wants to end."""
 
     task_id: str
     session: str
     key: str
-    """The same for two hooks that one stop has fired."""
+    """Equal for two hook calls about one stop."""
     agent: str = ""
     commit: str = ""
     branch: str = ""
     uncommitted: tuple[str, ...] = ()
     has_background_work: bool = False
     is_broken: str = ""
-    """Why the host's word could not be read."""
+    """Why the host's report could not be read."""
     known_by: KnownBy = KnownBy.WORD
-    """How it is known whose session it is."""
+    """How the session was identified."""
     fault: str = ""
-    """What keeps the work from being looked at, as the agent is told it."""
+    """Why the work cannot be inspected, as a message for the agent."""
 
 
 class StopReply(NamedTuple):
-    """The answer to a stop: whether the session may end, and what the agent or the user is told."""
+    """The answer to a stop: whether the session may end, and the message for the agent or the user."""
 
     may_stop: bool
     text: str = ""
@@ -333,7 +338,7 @@ class StopReply(NamedTuple):
 
 ALLOW_STOP = StopReply(may_stop=True)
 CODES_ALLOWING_STOP = ("gate_held", "gate_errored", "key_not_trusted")
-"""Answers to a done claim after which a session may stop; after any other it continues."""
+"""Refusals of a done claim after which a session may stop; after any other it continues."""
 
 
 class StopResponder:
@@ -353,7 +358,7 @@ class StopResponder:
         self._is_enforced = is_enforced
 
     def reply(self, stop: Stop) -> StopReply | None:
-        """The answer to a stop; None when the gates have to be run first."""
+        """The answer to a stop; None if the gates have to run first."""
         task = self._ledger.task_of(c.TaskCommand(task_id=stop.task_id))
         meaning = stop_meaning(task, _stop_state(stop))
         if meaning == StopMeaning.WAIT and task is not None:
@@ -367,7 +372,7 @@ class StopResponder:
         return self.send_back(task, stop, _send_back_text(task, stop, meaning))
 
     def send_back(self, task: Task, stop: Stop, text: str) -> StopReply:
-        """Sends the session back without measuring anything, until it has stopped so too often in a row."""
+        """Sends the session back without measuring, until it has stopped so too often in a row."""
         if not self._is_enforced:
             return StopReply(may_stop=True, notice=f"Would have been sent back: {text}")
         handoff = task.claim.handoff_id if task.claim else ""
@@ -381,7 +386,7 @@ class StopResponder:
         return StopReply(may_stop=True, notice=f"Task {task.id} was escalated to the user: {asked.reason}.")
 
     def _done_claim(self, task: Task, stop: Stop) -> StopReply | None:
-        """Stopping with commits is a done claim."""
+        """Treats a stop with commits as a done claim."""
         agent = task.claim.agent if task.claim else ""
         handoff = task.claim.handoff_id if task.claim else ""
         claimed = self._claim(
@@ -403,7 +408,7 @@ class StopResponder:
         return None if claimed is None else self._reply_to_claim(stop, claimed)
 
     def _reply_to_claim(self, stop: Stop, claimed: ClaimOutcome) -> StopReply:
-        """What a session is told of its done claim."""
+        """The session's answer for the result of its done claim."""
         answer = claimed.answer
         if not isinstance(answer, Refused):
             return StopReply(may_stop=True, notice=claimed.message.partition("\n")[0])
@@ -428,7 +433,7 @@ def _stop_state(stop: Stop, *, has_waited: bool = False) -> StopState:
 
 
 def _send_back_text(task: Task, stop: Stop, meaning: StopMeaning) -> str:
-    """What an agent is told that stopped with nothing to measure."""
+    """The message for an agent that stopped with nothing to measure."""
     match meaning:
         case StopMeaning.UNREADABLE:
             return f"Remand could not read the host's message ({stop.is_broken}). Continue your task, or tell the user."

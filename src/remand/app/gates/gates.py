@@ -1,4 +1,6 @@
-"""The gates of a ledger: by what a commit is measured, its verdict, done claims, stops, the user's pause, and sessions without a task."""
+"""The gates of a ledger: terms of measurement, verdicts, done claims, stops, the user's pause, and sessions
+without a task.
+"""
 
 from __future__ import annotations
 
@@ -62,7 +64,7 @@ _PAUSE_KEY = sha256(b"pause").hexdigest()
 
 
 class Pause(NamedTuple):
-    """Until when every session may stop, who said so, and why."""
+    """Until when every session may stop, who decided it, and why."""
 
     until: Instant
     actor: str
@@ -70,7 +72,7 @@ class Pause(NamedTuple):
 
 
 class Gates:
-    """The gates of an open ledger. What measuring takes is built when something has to be measured."""
+    """The gates of an open ledger. Builds what measuring needs when something has to be measured."""
 
     def __init__(
         self,
@@ -89,7 +91,7 @@ class Gates:
         queue: Callable[[], JobQueue] | None = None,
         new_key: Callable[[], str] = lambda: "",
     ) -> None:
-        """With a queue, done claims are measured by workers; without one, in this process."""
+        """With a queue, workers measure done claims; without one, this process does."""
         self._ledger = ledger
         self._settings = settings
         self._root = root
@@ -115,25 +117,25 @@ class Gates:
 
     @cached_property
     def environment(self) -> GateEnvironment:
-        """What the gates are measured with, tried out when it is first used."""
+        """The environment in which gates are measured, tested at its first use."""
         return self._make_environment(self)._replace(progress=self.progress)
 
     @cached_property
     def runs(self) -> BackgroundGateRuns:
-        """Runs that outlast whoever asked for them."""
+        """Gate runs that outlive their caller."""
         return self._make_runs()
 
     def tree(self, commit: str) -> str:
-        """The code tree of a commit, brought to the mirror once and remembered."""
+        """The code tree of a commit, fetched into the mirror once and cached."""
         return self._look_up_once(f"tree {commit}", lambda: self.mirror.fetch_commit(commit))
 
     def merge_trees(self, commit: str, other: str, paths: Sequence[str]) -> str:
-        """A tree like a commit's, in which the named files are as in another's; it may stand where a commit does."""
+        """A tree like a commit's, with the named files of another one; usable in place of a commit."""
         tree = self.mirror.compose(self.tree(commit), self.tree(other), paths)
         return self._look_up_once(f"tree {tree}", lambda: tree)
 
     def merge_base(self, commit: str, other: str) -> str:
-        """The last commit that two have in common, which never changes and is looked up once."""
+        """The best common ancestor of two commits, which never changes and is cached."""
 
         def look_up() -> str:
             self.mirror.fetch_commit(commit)
@@ -153,13 +155,13 @@ class Gates:
         return self._looked_up[name]
 
     def report_path(self, name: str) -> str:
-        """Where a full report lies on this machine; empty when it is not here."""
+        """The path of a full report on this machine; empty if it is not here."""
         path = os.path.join(self._folder, "reports", f"{os.path.basename(name)}.md")
         return path if name and os.path.isfile(path) else ""
 
     @property
     def current_pause(self) -> Pause | None:
-        """The user's pause, until its end: meanwhile every session may stop."""
+        """The user's pause until it ends: meanwhile, every session may stop."""
         text = (self.cache.get(_PAUSE_KEY) or b"").decode("utf-8", "replace")
         until, actor, reason = (*text.rstrip("\n").split("\n", 2), "", "")[:3]
         now = self._ledger.clock.now()
@@ -167,22 +169,23 @@ class Gates:
         return Pause(until, actor, reason) if is_on else None
 
     def pause(self, until: Instant, actor: str, reason: str) -> None:
-        """Lets every session stop until then; a later pause replaces an earlier one."""
+        """Lets every session stop until then; replaces an earlier pause."""
         self.cache.put(_PAUSE_KEY, f"{until}\n{actor}\n{reason}\n".encode())
 
     def resume(self) -> bool:
-        """Ends the pause; False when there was none."""
+        """Ends the pause; False if there was none."""
         was_on = self.current_pause is not None
         self.cache.put(_PAUSE_KEY, b"")
         return was_on
 
     def terms(self, task: Task | None, commit: str) -> MeasurementTerms:
-        """By what a commit is measured: what it is compared with, and whose rules hold."""
+        """The terms by which a commit is measured: what it is compared with, and whose rules apply."""
         settings, base = self._settings, self._work_base(task)
         known = settings.at_commit(base.rules_commit(commit))
         policy = (known or settings.settings()).gate_policy
-        # Compared with the rules at the claim also where the base is the remote's: what is read here is its ref in this
-        # clone, which whoever works here can move, and no history tells a commit of the task's own there from a merged one.
+        # Also applies the rules at the claim if the base is the remote's: here, its ref is in this clone,
+        # where whoever
+        # works can move it, and no history distinguishes a commit of the task's own there from a merged one.
         claimed = settings.at_commit(base.claim_base) if base.claim_base != base.tip else None
         is_changed = claimed is not None and policy_digest(claimed.gate_policy) != policy_digest(policy)
         return MeasurementTerms(
@@ -192,13 +195,13 @@ class Gates:
             must_pass=task.details.must_pass if task is not None else (),
             claimed_under=claimed.gate_policy if claimed and is_changed else None,
             prepare_base=base.compared_with(commit) or self.prepare_base(commit),
-            # Rules that are in no commit of the base, and a commit that is measured by itself, may be an agent's.
+            # Rules that are in no commit of the base, and a commit measured by itself, may be an agent's.
             may_have_secrets=bool(base.compared_with(commit)) and bool(known or settings.at_commit(base.tip)),
             has_base_rules=base.may_have_base_rules(commit) and settings.is_same(commit, base.tip),
         )
 
     def prepare_base(self, commit: str) -> str:
-        """The last commit that one has in common with the base branch; empty when there is none."""
+        """The best common ancestor of a commit and the base branch; empty if there is none."""
         tip = self._settings.tip()
         return self.merge_base(commit, tip) if tip else ""
 
@@ -207,7 +210,7 @@ class Gates:
         return WorkBase(self._settings.tip(), self._settings.protected_tip(), claim_base, self.merge_base)
 
     def gate_terms(self, task: Task, commit: str) -> GateTerms:
-        """The gates that hold for a done claim."""
+        """The gates that apply to a done claim."""
         terms = self.terms(task, commit)
         names = None if terms.policy.gates is None else tuple(gate.name for gate in terms.policy.gates)
         if names is not None and terms.claimed_under:
@@ -215,7 +218,7 @@ class Gates:
         return GateTerms(names, policy_digest(terms.policy))
 
     def verdict(self, terms: MeasurementTerms, *, is_fresh: bool = False) -> VerdictResult:
-        """Measures a commit; afresh, what is known of it is measured again, and known from then on."""
+        """Measures a commit; if `is_fresh`, measures everything again and stores the new results."""
         if not terms.policy.gates:
             return self._empty_verdict(terms)
         fault = next(filter(None, map(self.gate_fault, terms.policy.gates)), "")
@@ -228,7 +231,7 @@ class Gates:
         return _without_base_changes(judged, terms)
 
     def examine(self, base: str, commit: str) -> tuple[Suspicion, ...]:
-        """What the integrity gate finds in the texts of a change; nothing is run."""
+        """The integrity gate's findings in the texts of a change; runs nothing."""
         policy = self._settings.settings().gate_policy
         return change_examination.Examination(
             self.mirror, policy, self.tree(commit), self.tree(base)
@@ -237,7 +240,7 @@ class Gates:
     def trial(
         self, policy: GatePolicy, commit: str, *, may_have_secrets: bool = False
     ) -> list[measurement.GateTrial]:
-        """Runs each gate once on a commit, by rules that may not be on the base yet; nothing is judged or recorded."""
+        """Runs each gate once on a commit, by rules that may not be on the base yet; judges and records nothing."""
         fault = next(filter(None, map(self.gate_fault, policy.gates or ())), "")
         if fault:
             raise EnvironmentFault(f"remand.toml: {fault}")
@@ -246,7 +249,7 @@ class Gates:
         return measurement.try_gates(self.environment, policy, tree, base)
 
     def known_verdict(self, terms: MeasurementTerms) -> VerdictResult | None:
-        """The verdict on a commit, if it needs no run."""
+        """The verdict on a commit, if it needs no run; else None."""
         if not terms.policy.gates:
             return self._empty_verdict(terms)
         path = search_path(self._root, self._tools.standard_path(), terms.policy)
@@ -255,7 +258,7 @@ class Gates:
         return judged and _without_base_changes(judged, terms)
 
     def _empty_verdict(self, terms: MeasurementTerms) -> VerdictResult:
-        """The verdict where there are no gates: it passes, and says that nothing was measured."""
+        """The verdict without any gates: it passes, and says that nothing was measured."""
         return VerdictResult(
             Verdict(
                 status=GateStatus.PASSED,
@@ -270,9 +273,9 @@ class Gates:
     def readiness(
         self, policy: GatePolicy, commit: str, *, may_have_secrets: bool = False
     ) -> list[measurement.GateReadiness]:
-        """Whether each gate whose configuration holds could be run on a commit; without one, whether its programs are there.
+        """Whether each valid gate could run on a commit; without a commit, whether its programs exist.
 
-        Its prepare steps may be given secrets where the commit itself has the configuration.
+        Prepare steps get secrets only if the commit itself has the configuration.
         """
         may_have_secrets = may_have_secrets or self._settings.at_commit(commit) is not None
         policy = replace(
@@ -285,11 +288,11 @@ class Gates:
         )
 
     def note_user(self, environment: Mapping[str, str]) -> None:
-        """Notes, outside the repository, where the user has programs and how the user reaches registries."""
+        """Stores, outside the repository, where the user has programs and how the user reaches registries."""
         self._tools.note_user(environment, self._root)
 
     def claim(self, request: Request, ask: Callable[[Request], Answer]) -> ClaimOutcome:
-        """Takes a done claim, and measures what was not measured yet, or has a worker do it."""
+        """Answers a done claim: measures what was not measured yet, or lets a worker do it."""
         if self._queued_claims is None:
             claimed = self._claims(self.verdict).claim(request, ask)
             if claimed is None:
@@ -303,32 +306,32 @@ class Gates:
         return claimed
 
     def claim_known(self, request: Request, ask: Callable[[Request], Answer]) -> ClaimOutcome | None:
-        """Takes a done claim for which no gate has to run; None when one has to, which a worker then does."""
+        """Answers a done claim if no gate has to run; None if one has to, which a worker then runs."""
         if self._queued_claims is None:
             return self._claims(self.known_verdict).claim(request, ask)
         return self._queued_claims.claim(request, ask, 0.0)
 
     @property
     def is_measured_by_workers(self) -> bool:
-        """True where a done claim waits in a queue for a worker, and this machine runs no gate."""
+        """True if done claims wait in a queue for workers, and this machine runs no gate."""
         return self._make_queue is not None
 
     def wait_for_runs(self, task_id: str, seconds: float) -> bool:
-        """Waits for the gate runs of a task; False when one still continues after that time."""
+        """Waits for the gate runs of a task; False if one is still running after that time."""
         is_over = self.runs.wait(task_id, seconds)
         queued = self._queued_claims
         return is_over and (queued is None or queued.wait(task_id, task_id, seconds))
 
     def unclaimed_runs(self) -> Sequence[QueuedJob] | None:
-        """The gate runs that wait although no worker can take them; None where no worker is needed."""
+        """The gate runs that no worker can take; None if no worker is needed."""
         return None if self._make_queue is None else self._make_queue().unclaimed_jobs()
 
     def labels(self, task: Task, commit: str) -> Sequence[str]:
-        """What a worker must have that measures a commit."""
+        """The labels that a worker needs to measure a commit."""
         return self.terms(task, commit).policy.labels
 
     def worker_claims(self, is_current: Callable[[], bool]) -> DoneClaims:
-        """Done claims as a worker measures them: what another has by now is not recorded."""
+        """Done claims as a worker measures them: does not record a job that another worker has by now."""
 
         def verdict(terms: MeasurementTerms) -> VerdictResult:
             judged = self.verdict(terms)
@@ -355,7 +358,7 @@ class Gates:
         return DoneClaims(self._ledger, self._terms_of_work, verdict, lambda: self._settings.rules().team)
 
     def _terms_of_work(self, task: Task, commit: str) -> MeasurementTerms:
-        """The terms of a done claim, which takes a commit of the task's own."""
+        """The terms of a done claim, which must be for a commit of the task's own."""
         terms = self.terms(task, commit)
         is_on_own_branch = task.branch not in ("", self._settings.base_branch())
         has_work = self._work_base(task).has_work(commit, is_on_own_branch=is_on_own_branch)
@@ -373,7 +376,7 @@ class Gates:
 
 
 def _without_base_changes(judged: VerdictResult, terms: MeasurementTerms) -> VerdictResult:
-    """A verdict without what the base has changed itself; it is known by trees alone, which do not tell that."""
+    """A verdict without changes made by the base itself: known verdicts are found by trees, which do not show that."""
     if not terms.has_base_rules:
         return judged
     return judged._replace(verdict=without_configuration_finding(judged.verdict))
@@ -383,12 +386,12 @@ UNTITLED = "(a session without a prompt)"
 
 
 class SoloWork(NamedTuple):
-    """A session's working tree, and all that it is measured by."""
+    """A session's working tree, and everything by which it is measured."""
 
     name: str
-    """The session, by a name that no other has."""
+    """The session's unique name."""
     start: str
-    """The snapshot that it began with."""
+    """The snapshot with which it began."""
     end: str
     policy: GatePolicy
     title: str = ""
@@ -399,21 +402,21 @@ class SoloWork(NamedTuple):
 
 
 class SoloVerdict(NamedTuple):
-    """What was found, and whether it has to do with what the session changed."""
+    """What was found, and whether it concerns what the session changed."""
 
     verdict: Verdict
     is_own: bool = True
 
 
 class SoloMeasurement:
-    """Measures sessions, and records their verdicts in a ledger that nothing publishes."""
+    """Measures sessions, and records their verdicts in a ledger that is never published."""
 
     def __init__(self, gates: Gates, ledger: Ledger) -> None:
         self._gates = gates
         self._ledger = ledger
 
     def measure(self, work: SoloWork) -> SoloVerdict:
-        """The verdict on a session's tree, recorded under the session."""
+        """Measures a session's tree, and records the verdict under the session."""
         try:
             found = self._verdict(work)
         except (EnvironmentFault, OSError) as fault:
@@ -422,13 +425,14 @@ class SoloMeasurement:
         return found
 
     def _verdict(self, work: SoloWork) -> SoloVerdict:
-        """Measured against the start. A failure counts that is not there as well with others' changes alone."""
+        """The verdict compared with the start. Ignores a failure that others' changes alone cause, too."""
         terms = MeasurementTerms(
             commit=work.end,
             base=work.start,
             policy=_without_strict_gates(work.policy),
             is_base_lazy=True,
-            # What an earlier session left uncommitted, rules included, is in the start: no step gets secrets here.
+            # The start includes what an earlier session left uncommitted, even rules: so no step gets
+            # secrets.
             prepare_base=self._gates.prepare_base(work.start),
         )
         verdict = self._gates.verdict(terms).verdict
@@ -456,7 +460,7 @@ class SoloMeasurement:
 
 
 def _without_strict_gates(policy: GatePolicy) -> GatePolicy:
-    """The rules of a session: nobody is blamed for what was so when it began."""
+    """The rules for a session without strict gates: it is not blamed for what was so when it began."""
     gates = tuple(
         replace(gate, mode=GateMode.DELTA) if gate.mode is GateMode.STRICT else gate
         for gate in policy.gates or ()

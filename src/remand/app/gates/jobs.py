@@ -1,4 +1,4 @@
-"""Jobs: work that any process of a ledger may do, now and then or once for each thing that asks for it."""
+"""Jobs that any process of a ledger may do, periodically or once for each request."""
 
 from __future__ import annotations
 
@@ -14,30 +14,30 @@ from remand.domain.record import NamedTuple, Record
 GATE_RUN = "gates"
 """The kind of job that measures a done claim. Its arguments are the request."""
 EVIDENCE_CHECK = "evidence"
-"""The kind of job that runs what a rejection names as evidence again."""
+"""The kind of job that runs a rejection's evidence again."""
 JOB_KINDS = (GATE_RUN, EVIDENCE_CHECK)
 DEAD_SECONDS = 30.0
-"""After how many seconds without a sign a worker is taken for dead, and its job given to another."""
+"""A worker without a sign of life for so many seconds counts as dead, and another one gets its job."""
 
 
 class QueuedJob(Record, kw_only=True):
-    """One thing to do. It may be done twice, so its key is one under which the ledger records it once."""
+    """One job. It may run twice, so its key is one under which the ledger records it only once."""
 
     kind: str
     key: str
     arguments: str = ""
     labels: tuple[str, ...] = ()
-    """What a worker must have to take it."""
+    """What a worker needs to take it."""
     lock: str = ""
-    """No two jobs with the same lock are under way at once; empty: any number."""
+    """Jobs with the same lock never run at the same time; if empty, any number may."""
     number: int = 0
-    """Its number in the queue; 0 before it is there."""
+    """Its number in the queue; 0 before it is added."""
     epoch: int = 0
     """How often it was given out before. Whoever holds an earlier epoch has lost it."""
 
 
 class JobState(StrEnum):
-    """How far a job is."""
+    """The state of a job."""
 
     WAITING = "waiting"
     RUNNING = "running"
@@ -45,11 +45,11 @@ class JobState(StrEnum):
 
 
 class JobTaken(Exception):  # noqa: N818 - a state of the job, not a fault
-    """The job was given to another worker meanwhile: what was found here must not count."""
+    """The job was given to another worker meanwhile: this one's result must not count."""
 
 
 class LabelsMissing(EnvironmentFault):
-    """The worker lacks labels that the job needs by now: it is given back, for one that has them."""
+    """The worker lacks labels that the job needs by now: the job goes back, for a worker that has them."""
 
     def __init__(self, labels: Sequence[str]) -> None:
         super().__init__(f"It needs a worker with the labels {', '.join(labels)} by now.")
@@ -57,11 +57,11 @@ class LabelsMissing(EnvironmentFault):
 
 
 JobHandler = Callable[[QueuedJob], None]
-"""Does a job; what it raises gives the job back, to be done later. A refusal ends the worker as well."""
+"""Does a job. An exception returns the job to the queue for later; a refusal also ends the worker."""
 
 
 class Chore:
-    """Something done now and then, one at a time, in its own thread: it may wait for a network."""
+    """Periodic work, one run at a time, in a thread of its own because it may wait for a network."""
 
     def __init__(self, name: str, seconds: float, work: Callable[[], str | None]) -> None:
         self.name = name
@@ -74,7 +74,7 @@ class Chore:
         self._thread: threading.Thread | None = None
 
     def start_if_due(self, now: float) -> None:
-        """Starts it when its time has come and it is not under way."""
+        """Starts it if it is due and not running."""
         if now >= self._next and (self._thread is None or not self._thread.is_alive()):
             self._next = now + self.seconds
             self._thread = threading.Thread(target=self._run, name=self.name, daemon=True)
@@ -99,42 +99,45 @@ class WorkerTerms(NamedTuple):
     """What a worker does, and until when."""
 
     handlers: Mapping[str, JobHandler]
-    """By the kind of job."""
+    """The handlers by kind of job."""
     stop: threading.Event
-    """Set to end: jobs under way are given back at once."""
+    """When set, the worker ends and returns its running jobs at once."""
     labels: tuple[str, ...] = ()
     chores: Sequence[Chore] = ()
-    """Done now and then by one of all the workers."""
+    """Periodic work that one of all the workers does."""
     is_once: bool = False
-    """It ends when nothing waits any more."""
+    """True to end when no job is waiting."""
     report: Callable[[str], None] = lambda _: None
-    """Is told what goes wrong."""
+    """Receives error messages."""
 
 
 class JobQueue(Protocol):
-    """Gives each job to one worker at a time, and to another one when that is gone."""
+    """Gives each job to one worker at a time, and to another if that one fails."""
 
     def add(self, job: QueuedJob) -> None:
-        """Adds a job, unless one with its key is under way, or waits for the same labels. Earlier ones with its lock that wait are ended: it stands for them."""
+        """Adds a job, unless one with its key is running, or is waiting with the same labels.
+
+        Ends waiting jobs with its lock, which it replaces.
+        """
 
     def state(self, name: str) -> JobState | None:
-        """How far the jobs are that have a name as their key or lock: one at work comes first; None when there is none."""
+        """The state of the jobs with this key or lock; a running one decides. None if there is none."""
 
     def is_current(self, job: QueuedJob) -> bool:
-        """True while a job is still with whoever was given it, so that its result may count."""
+        """True while a job still belongs to the worker that got it, so that its result may count."""
 
     def unclaimed_jobs(self) -> tuple[QueuedJob, ...]:
-        """The jobs that wait although no worker is there that has their labels."""
+        """The waiting jobs for whose labels there is no worker."""
 
     def work(self, terms: WorkerTerms) -> None:
-        """Does jobs and chores until it is told to stop."""
+        """Does jobs and chores until told to stop."""
 
 
 def first_line(fault: BaseException) -> str:
-    """What a fault says, without what follows in further lines."""
+    """The first line of a fault's message."""
     return (str(fault).splitlines() or [type(fault).__name__])[0]
 
 
 def can_take(labels: Iterable[str], needed: Iterable[str]) -> bool:
-    """True when a worker with these labels can do what needs those."""
+    """True if a worker with these labels can do a job that needs those."""
     return set(needed) <= set(labels)

@@ -1,4 +1,4 @@
-"""What is known of gates without running them: verdicts measured before, and gates that cannot be measured."""
+"""Known results of gates: verdicts measured before, and gates that cannot be measured."""
 
 from __future__ import annotations
 
@@ -25,23 +25,25 @@ _decode = msgspec.json.Decoder(Verdict).decode
 
 
 class MeasurementTerms(Record, kw_only=True):
-    """What a commit is measured by: its base, and the rules that base has."""
+    """The terms by which a commit is measured: its base, and the base's rules."""
 
     commit: str
     base: str = ""
     policy: GatePolicy = GatePolicy()
     claimed_under: GatePolicy | None = None
-    """The rules at the claim, where the base has others now."""
+    """The rules at the claim, if the base has others now."""
     is_base_lazy: bool = False
-    """The base is measured only where a gate fails: integrity is judged by what changed alone, and no test of it is run."""
+    """If True, the base is measured only if a gate fails: integrity is judged by the change's text alone,
+    without the base's tests.
+    """
     prepare_base: str = ""
-    """A commit that the base branch has, from which prepare steps take all but their key files; empty when there is none."""
+    """A commit of the base branch from which prepare steps take everything but their key files; empty if there is none."""
     may_have_secrets: bool = False
-    """The rules are those of the base branch, so that its prepare steps may be given the user's passwords for registries."""
+    """True if the rules are those of the base branch, so that its prepare steps may get the user's registry passwords."""
     must_pass: tuple[str, ...] = ()
     """Patterns of the tests that the task names as its proof."""
     has_base_rules: bool = False
-    """The commit has the configuration that the base has now, however it came to that."""
+    """True if the commit has the base's current configuration, however it got it."""
 
 
 class VerdictResult(NamedTuple):
@@ -52,7 +54,7 @@ class VerdictResult(NamedTuple):
 
 
 class VerdictQuery(NamedTuple):
-    """All that a verdict depends on, and the name it is kept under."""
+    """Everything on which a verdict depends, and the name under which it is stored."""
 
     key: str
     tree: str
@@ -79,7 +81,7 @@ class KnownVerdicts:
         self._policy = policy
 
     def query_for(self, terms: MeasurementTerms) -> VerdictQuery:
-        """What is asked about a commit."""
+        """The query for a commit's verdict."""
         tree = self._tree(terms.commit)
         base_tree = self._tree(terms.base) if terms.base else ""
         prepare_tree = self._tree(terms.prepare_base) if terms.prepare_base else ""
@@ -90,48 +92,48 @@ class KnownVerdicts:
         return VerdictQuery(sha256(_encode(parts)).hexdigest(), tree, base_tree, tools, prepare_tree)
 
     def find(self, query: VerdictQuery, terms: MeasurementTerms) -> VerdictResult | None:
-        """The verdict, if there is one."""
+        """The stored verdict; None if there is none."""
         known = self._cache.get(query.key)
         if known is None:
             return None
         return VerdictResult(replace(_decode(known), commit=terms.commit, base=terms.base), is_cached=True)
 
     def store(self, query: VerdictQuery, verdict: Verdict) -> None:
-        """Keeps a verdict; what could not be measured is measured again next time."""
+        """Stores a verdict, except parts that could not be measured."""
         if not any(gate.status in UNMEASURED for gate in verdict.gates):
             self._cache.put(query.key, _encode(verdict))
 
 
 def search_path(root: str, standard: tuple[str, ...], policy: GatePolicy) -> tuple[str, ...]:
-    """The folders in which the gates' programs are found: those the configuration names come first."""
+    """The folders in which the gates' programs are searched, starting with the configured ones."""
     return (*(os.path.join(root, name) for name in policy.path), *standard)
 
 
 class BrokenGates(NamedTuple):
-    """The gates that are broken, and the tasks that carry the questions about gates."""
+    """The broken gates, and the tasks with the questions about them."""
 
     broken: frozenset[str] = frozenset()
     questions: tuple[Task, ...] = ()
-    """With the question open, whether its gates are still broken or not."""
+    """Those with an open question, whether or not its gates are still broken."""
 
     @property
     def open_questions(self) -> tuple[Task, ...]:
-        """The questions that hold: until they are answered nothing is started."""
+        """The valid questions: until they are answered, nothing is started."""
         return tuple(task for task in self.questions if self.broken & set(task.gates_asked_about))
 
     @property
     def outdated_questions(self) -> tuple[Task, ...]:
-        """The questions that nobody has to answer any more, as their gates have other rules now."""
+        """The questions that need no answer any more, because their gates have other rules now."""
         return tuple(task for task in self.questions if not self.broken & set(task.gates_asked_about))
 
     @property
     def is_on_trial(self) -> bool:
-        """True when the user had a broken gate tried again, and it was not measured since."""
+        """True if the user had a broken gate tried again, and it was not measured since."""
         return bool(self.broken) and not self.open_questions
 
     @property
     def reason(self) -> str:
-        """Why nothing is started, in one line; empty when no question holds."""
+        """Why nothing is started, in one line; empty if there is no valid question."""
         gates = sorted({gate for task in self.open_questions for gate in task.gates_asked_about})
         names = ", ".join(f"`{gate}`" for gate in gates)
         many = "The gates" if len(gates) > 1 else "The gate"
@@ -141,7 +143,7 @@ class BrokenGates(NamedTuple):
 
 
 def read_broken_gates(view: Transaction, policy: str) -> BrokenGates:
-    """The gates that are broken by the rules of now."""
+    """The gates that are broken by the current rules."""
     tasks = view.task_lists.with_outages()
     outages = [outage for task in tasks for outage in task.gates.outages]
     questions = tuple(task for task in tasks if task.gates_asked_about)
@@ -149,7 +151,7 @@ def read_broken_gates(view: Transaction, policy: str) -> BrokenGates:
 
 
 def measured_gate_notes(ledger: Ledger, gates: Collection[str]) -> tuple[c.NoteGatesMeasured, ...]:
-    """What to record once gates were measured, for every task for which they could not be: the questions about them close."""
+    """The commands to record after gates were measured: they close the questions about them."""
     with ledger.store.read() as view:
         tasks = [
             task.id
@@ -168,7 +170,7 @@ def note_measured_gates(ledger: Ledger, gates: Collection[str]) -> None:
 
 
 class WriteOnlyCache:
-    """A cache that keeps what it is given and knows nothing, so that everything is measured afresh."""
+    """A cache that stores results but never returns any, so that everything is measured again."""
 
     def __init__(self, cache: ResultCache) -> None:
         self.put = cache.put

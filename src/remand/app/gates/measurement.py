@@ -1,4 +1,4 @@
-"""From a commit to its verdict: gates measured, and the full report."""
+"""Measures a commit: the gates, the verdict, and the full report."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ MAX_REPORTED_FINDINGS = 5000
 def render_report(
     verdict: Verdict, found: Mapping[str, Measurement], outputs: Mapping[str, str] = MappingProxyType({})
 ) -> str:
-    """The report, in Markdown; what tools said is data in it."""
+    """The report in Markdown; tools' output is escaped in it."""
     head = [
         f"# {verdict.status.upper()} at {verdict.commit[:12]}",
         "",
@@ -109,18 +109,18 @@ _MISSING_MODULE = re.compile(r"No module named '([A-Za-z_]\w*)")
 
 
 class GateTrial(NamedTuple):
-    """How a gate fared when it was tried by itself."""
+    """The result of trying a gate by itself."""
 
     gate: Gate
     measured: GateMeasurement
     fault: str
-    """Why it can tell nothing as it is; empty when it can."""
+    """Why it cannot measure anything in its current form; empty if it can."""
     is_unprepared: bool = False
-    """What it needs could not be installed."""
+    """True if its dependencies could not be installed."""
 
     @property
     def status(self) -> GateStatus:
-        """How the gate stands on its own; errored when it can tell nothing."""
+        """The gate's status on its own; errored if it cannot measure anything."""
         found = self.measured.found
         return (
             GateStatus.ERRORED if self.fault or found is None else judge_gate(self.gate, found, None).status
@@ -128,14 +128,14 @@ class GateTrial(NamedTuple):
 
     @property
     def fix(self) -> str:
-        """The line to change, where that is known; the fault ends with it."""
+        """The line to change, if known; the fault ends with it."""
         return _trial_fix(self.gate, self.measured, self.fault)
 
 
 def try_gates(
     environment: GateEnvironment, policy: GatePolicy, tree: str, base: PreparationBase
 ) -> list[GateTrial]:
-    """Prepares and runs every gate once on a tree, and compares it with nothing."""
+    """Prepares and runs every gate once on a tree, without comparing it."""
     gates = policy.gates or ()
     run = GateRun(runner := GateRunner(environment, policy), "")
     with (
@@ -155,13 +155,13 @@ def try_gates(
 
 
 def _trial_fault(gate: Gate, measured: GateMeasurement) -> str:
-    """Why a gate can tell nothing, with the line to change where that is known."""
+    """Why a gate cannot measure anything, with the line to change if known."""
     fault = _measurement_fault(gate, measured)
     return f"{fault} {_trial_fix(gate, measured, fault)}".rstrip()
 
 
 def _trial_fix(gate: Gate, measured: GateMeasurement, fault: str) -> str:
-    """What to change so that a gate can tell something; empty where that is not known."""
+    """What to change so that a gate can measure; empty if unknown."""
     missing = _MISSING_MODULE.search(fault)
     has_script = gate.prepare is not None and any(SCRIPTS in word for word in gate.prepare.command)
     if missing and has_script:
@@ -194,7 +194,7 @@ def _measurement_fault(gate: Gate, measured: GateMeasurement) -> str:
 
 
 class GateReadiness(NamedTuple):
-    """Whether a gate could be run, and the line to change where it could not."""
+    """Whether a gate could run, and the line to change if not."""
 
     gate: Gate
     fault: str = ""
@@ -216,9 +216,10 @@ def check_gates(
     *,
     may_have_secrets: bool = False,
 ) -> list[GateReadiness]:
-    """Whether each gate could be run on a tree, as `try_gates` does: prepare steps are made, and no gate is run.
+    """Whether each gate could run on a tree: runs prepare steps, but no gate.
 
-    `missing_program` names the program of a command that is not on a path. Without a tree only programs are looked for.
+    `missing_program` returns a command's program if it is not on a path. Without a tree, only programs are
+    checked.
     """
     gates, runner = policy.gates or (), GateRunner(environment, policy)
     lost = {
@@ -282,7 +283,7 @@ def _check_module(
 
 
 def _is_python(words: Sequence[str]) -> bool:
-    """True when a command so far names a Python."""
+    """True if the command so far names a Python interpreter."""
     return bool(words) and os.path.basename(words[-1]).startswith("python")
 
 
@@ -299,7 +300,7 @@ class CommitMeasurement:
         self._gates = tuple(self._with_defaults(gate) for gate in policy.gates or ())
 
     def verdict(self, terms: MeasurementTerms) -> VerdictResult:
-        """The verdict on a commit; an unchanged tree is answered at once."""
+        """The verdict on a commit; known for an unchanged tree."""
         query = self._known.query_for(terms)
         return self._known.find(query, terms) or VerdictResult(self._measure(query, terms))
 
@@ -331,7 +332,7 @@ class CommitMeasurement:
     def _gate_results(
         self, run: GateRun, query: VerdictQuery, terms: MeasurementTerms
     ) -> tuple[GateResult, ...]:
-        """Every gate's result, all of them run at once."""
+        """The results of all gates, run concurrently."""
         tree, base_tree = query.tree, query.base_tree
         examination = Examination(self._environment.mirror, self._policy, tree, base_tree, terms.must_pass)
         judged_tree = examination.judged_tree

@@ -1,4 +1,4 @@
-"""Prepare steps: where they leave what gates need, and how it is found again."""
+"""Prepare steps: the folders in which they leave what gates need, and their reuse."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ from remand.domain.gate.gate import Gate, GatePolicy, GatePreparation
 from remand.domain.record import NamedTuple
 
 MAX_FOLDERS = 8
-"""How many stay: those of the base and of a few branches with lock files of their own. One may take a gigabyte."""
+"""How many folders are kept: for the base and for branches with lock files of their own. One may take a gigabyte."""
 
 LOCK_SUFFIX, DONE_SUFFIX = ".lock", ".done"
-"""Lie beside a folder, where the step that fills it cannot write."""
+"""The suffixes of files beside a folder, where the step that fills it cannot write."""
 
 
 class PreparedFolders:
-    """Folders by name, of which those that were not used for longest are removed."""
+    """Folders by name; removes the least recently used."""
 
     def __init__(self, root: str, kept: int = MAX_FOLDERS) -> None:
         self._root, self._kept = root, kept
 
     @contextmanager
     def lend(self, name: str, make: Callable[[str], None]) -> Iterator[str]:
-        """A folder that `make` has filled, now or before; it stays while it is lent."""
+        """A folder that `make` has filled, now or before; it is kept while it is lent."""
         os.makedirs(self._root, mode=0o700, exist_ok=True)
         folder = os.path.join(self._root, name)
         lock = _lock_if_ready(folder)
@@ -62,7 +62,7 @@ class PreparedFolders:
 
 
 def _lock_if_ready(folder: str) -> int | None:
-    """A lock on a folder that is made, which keeps it; None when it is to be made."""
+    """A shared lock on a finished folder; None if it has to be made."""
     lock = _lock_folder(folder, fcntl.LOCK_SH)
     try:
         os.utime(folder + DONE_SUFFIX)
@@ -73,7 +73,7 @@ def _lock_if_ready(folder: str) -> int | None:
 
 
 def _fill_folder(folder: str, make: Callable[[str], None]) -> None:
-    """Makes a folder, one process at a time; what was left of it by one that was killed is removed."""
+    """Makes a folder, one process at a time; removes what a killed process left of it."""
     lock = _lock_folder(folder, fcntl.LOCK_EX)
     try:
         if not os.path.exists(folder + DONE_SUFFIX):
@@ -89,7 +89,7 @@ def _fill_folder(folder: str, make: Callable[[str], None]) -> None:
 
 
 def _lock_folder(folder: str, how: int) -> int:
-    """A lock on a folder, whether that is there or not; raises BlockingIOError when it was not to be waited for."""
+    """Locks a folder's name, whether or not the folder exists; raises BlockingIOError if it should not wait."""
     while True:
         lock = os.open(folder + LOCK_SUFFIX, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
@@ -101,12 +101,12 @@ def _lock_folder(folder: str, how: int) -> int:
         except OSError:
             os.close(lock)
             raise
-        # It was removed before it was ours.
+        # The lock file was removed before we got the lock.
         os.close(lock)
 
 
 def _last_used(folder: str) -> float:
-    """When a folder was used last; for one that was not finished, when it was begun."""
+    """When a folder was last used; for an unfinished one, when it was begun."""
     for path in (folder + DONE_SUFFIX, folder):
         with suppress(OSError):
             return os.stat(path).st_mtime
@@ -114,7 +114,7 @@ def _last_used(folder: str) -> float:
 
 
 def _remove_folder(folder: str) -> bool:
-    """Removes a folder, from which moment on it counts as not made; False when something of it stays."""
+    """Removes a folder, which counts as not made from then on; False if some of it remains."""
     with suppress(FileNotFoundError):
         os.unlink(folder + DONE_SUFFIX)
     with suppress(OSError, RecursionError):
@@ -126,7 +126,7 @@ def _remove_folder(folder: str) -> bool:
 
 
 def _make_writable(folder: str) -> None:
-    """Lets us write to every folder below one: some tools take that right away from what they keep."""
+    """Makes all folders below one writable: some tools remove that permission."""
     os.chmod(folder, stat.S_IRWXU)
     for at, names, _ in os.walk(folder):
         for path in (os.path.join(at, name) for name in names):
@@ -136,28 +136,28 @@ def _make_writable(folder: str) -> None:
 
 SCRIPTS = "{scripts}"
 PINS = "pins"
-"""What a prepare step leaves here it finds again when its folder was removed and is recreated: versions it chose."""
+"""A folder whose content is restored when a prepared folder is recreated, such as chosen versions."""
 MAX_PINS, MAX_PIN = 16, 16 * MIB
 _encode_step = msgspec.json.Encoder().encode
 
 
 class PreparationFault(Exception):  # noqa: N818 - a state of the dependencies
-    """The dependencies could not be made ready."""
+    """The dependencies could not be prepared."""
 
 
 class PreparationBase(NamedTuple):
-    """The tree from which prepare steps take all but their key files."""
+    """The tree from which prepare steps take everything but their key files."""
 
     tree: str = ""
-    """Empty where there is none: then a step sees the tree that is measured."""
+    """Empty if there is none: then a step sees the measured tree."""
     is_shared: bool = False
-    """The base branch has it, so that other commits may find the folder again by the key files alone."""
+    """True if the base branch has it, so that other commits may reuse the folder by the key files alone."""
     may_have_secrets: bool = False
-    """The user decided what the step does; it still gets no secret where the key files are not those of the base."""
+    """True if the user decided what the step does; it still gets no secrets if the key files differ from the base's."""
 
 
 class Preparation:
-    """Runs prepare steps, and finds again what they left."""
+    """Runs prepare steps, and reuses their results."""
 
     def __init__(self, environment: GateEnvironment, policy: GatePolicy, runner: GateRunner) -> None:
         self._environment = environment
@@ -168,9 +168,9 @@ class Preparation:
     def folders(self, gates: Iterable[Gate], tree: str, base: PreparationBase) -> Iterator[dict[str, str]]:
         """The prepared folder of each gate that has one; a text that begins with `!` says why there is none.
 
-        A step sees the base with the key files of the head: what else a branch changes has no part in a folder
-        that other commits will find again. A base that the base branch does not have, and a tree without a base, may
-        be an agent's: their folders are found again by the same files alone.
+        A step sees the base with the head's key files: a branch's other changes must not get into a folder
+        that other commits will reuse. A base that is not on the base branch, and a tree without a base, may
+        be an agent's: their folders are reused only for exactly the same files.
         """
         found: dict[str, str] = {}
         users: dict[bytes, tuple[GatePreparation, list[str]]] = {}
@@ -193,11 +193,11 @@ class Preparation:
         files = [mirror.file(tree, path) for path in prepare.key]
         content = [b"-" if content is None else sha256(content).digest() for content in files]
         seen = mirror.compose(base.tree, tree, prepare.key) if base.tree else tree
-        # Its words alone: an encoded record tells a default from the same value that was read from a file.
+        # Its values alone: an encoded record distinguishes a default from the same value read from a file.
         parts = (prepare.command, prepare.key, content, self._path, self._scripts_digest(prepare))
         own = () if base.is_shared else (seen,)
         name = sha256(_encode_step((*parts, *own))).hexdigest()[:24]
-        # Whoever changed what is installed could have it read the user's passwords and send them away.
+        # Whoever changes what is installed could have it read the user's passwords and send them away.
         has_secrets = base.may_have_secrets and seen == base.tree
 
         def make(folder: str) -> None:
@@ -214,7 +214,7 @@ class Preparation:
         return PreparedFolders(self._environment.prepared).lend(name, make)
 
     def _scripts_digest(self, prepare: GatePreparation) -> str:
-        """Changes with those of our own scripts that a step runs."""
+        """A value that changes with those of Remand's scripts that a step runs."""
         digest = sha256()
         for word in prepare.command:
             if word.startswith(f"{SCRIPTS}/"):
@@ -251,7 +251,7 @@ class Preparation:
 
 
 def copy_pins(source: str, target: str) -> None:
-    """Copies the plain files of one folder into another; links are left, as a step could have them lead anywhere."""
+    """Copies the plain files of one folder into another; skips links, which a step could point anywhere."""
     with suppress(OSError):
         if os.path.islink(source):
             return

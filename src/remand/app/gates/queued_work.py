@@ -1,4 +1,4 @@
-"""Done claims and evidence checks through a queue: asked for on one host, done by a worker on another, and recorded once."""
+"""Done claims and evidence checks through a queue: requested on one host, done by a worker on another, and recorded once."""
 
 from __future__ import annotations
 
@@ -35,27 +35,27 @@ from remand.domain.task import Task
 CLAIM_SECONDS = 600.0
 """How long a done claim waits for its verdict."""
 ALONE_SECONDS = 5.0
-"""How long it waits for a worker that can take it."""
+"""How long it waits if no worker can take it."""
 LOOK_SECONDS = 0.2
 MAX_FETCHES = 3
-"""How often a worker looks for a commit before the gates count as errored."""
+"""How often a worker tries to fetch a commit before the gates count as errored."""
 _PURPOSE = b"remand job v1\n"
 _encode = msgspec.json.Encoder(order="deterministic").encode
 
 
 class SignedRequest(Record, kw_only=True):
-    """A done claim as it lies in the queue, signed by whoever took it: a worker acts on nobody else's word."""
+    """A done claim in the queue, signed by whoever accepted it: workers trust nobody else."""
 
     request: str
     key: str
     """The id of the signer's key."""
     signature: str
     base: str = ""
-    """The remote's tip of the base that the signer decided by, which is signed as well: a worker measures by none that is older."""
+    """The remote's base tip that the signer used, also signed: a worker measures by no older one."""
 
     @property
     def content(self) -> bytes:
-        """What is signed, for the project. A request begins with a brace, which no commit holds."""
+        """What is signed, for the project. A request begins with a brace, which no commit id contains."""
         base = f"{self.base}\n" if self.base else ""
         return _PURPOSE + f"{base}{self.request}".encode()
 
@@ -65,7 +65,7 @@ _decode_request = msgspec.json.Decoder(Request).decode
 
 
 class QueuedClaims:
-    """Takes done claims where nothing is measured: a worker records the verdict, and whoever asked waits for it."""
+    """Queues done claims for workers: a worker records the verdict, for which the caller waits."""
 
     def __init__(
         self,
@@ -93,7 +93,10 @@ class QueuedClaims:
     def claim(
         self, request: Request, ask: Callable[[Request], Answer], seconds: float
     ) -> ClaimOutcome | None:
-        """Answers a done claim once its gate run has ended; None while it has not. Raises where no worker can take it, or the run left no verdict."""
+        """Answers a done claim once its gate run has ended; None before.
+
+        Raises if no worker can take it, or the run left no verdict.
+        """
         work: c.SubmitTask | c.CompleteHandoff = request.command
         commit = self._ledger.repository.commit(work.commit)
         request = replace(
@@ -121,7 +124,7 @@ class QueuedClaims:
         return found
 
     def _describe_end(self, task_id: str) -> str:
-        """Why nobody waits any more for a gate run that recorded nothing."""
+        """Why a gate run ended without a recorded verdict."""
         if self._queue.state(task_id) in (JobState.WAITING, JobState.RUNNING):
             return (
                 f"A later done claim of {task_id} replaces this one. Wait for its verdict with "
@@ -130,7 +133,7 @@ class QueuedClaims:
         return f"The gate run of {task_id} ended without a verdict; its worker's output says why. Submit the task again."
 
     def wait(self, name: str, task_id: str, seconds: float) -> bool:
-        """Waits for gate runs, by their key or their task; False when one still continues after that time."""
+        """Waits for gate runs, by their key or their task; False if one is still running after that time."""
         begun = self._clock()
         while self._queue.state(name) in (JobState.WAITING, JobState.RUNNING):
             waited = self._clock() - begun
@@ -142,7 +145,7 @@ class QueuedClaims:
         return True
 
     def _require_worker(self, name: str, task_id: str) -> None:
-        # An earlier job of the task holds up the later ones.
+        # An earlier job of the task delays the later ones.
         names = {name, task_id}
         waiting = next((job for job in self._queue.unclaimed_jobs() if names & {job.key, job.lock}), None)
         if waiting is not None:
@@ -159,7 +162,7 @@ class QueuedClaims:
 
 
 class GateWorker:
-    """Measures done claims of the queue, and records what it found under its own key."""
+    """Measures queued done claims, and records the results under its own key."""
 
     def __init__(
         self,
@@ -174,10 +177,10 @@ class GateWorker:
         labels: Callable[[Task, str], Sequence[str]],
         own_labels: Sequence[str] = (),
     ) -> None:
-        """`claims` measures, and asks before it records whether the job is still its own.
+        """`claims` measures, and checks before recording that the job is still this worker's.
 
-        `refresh` brings the base to a commit or beyond, and `fetch` gets the commit of a task; both say why it cannot be had.
-        `labels` are those that its gates need by the base of now.
+        `refresh` fetches the base up to a commit or beyond, and `fetch` fetches a task's commit; both return
+        why they failed. `labels` are those that the task's gates need by the current base.
         """
         self._ledger = ledger
         self._rules = rules
@@ -192,7 +195,10 @@ class GateWorker:
         """How often something of a job could not be had here, by its key."""
 
     def run(self, job: QueuedJob) -> None:
-        """Measures one done claim. Raises Refused where the base does not trust this machine's key, and EnvironmentFault where it is to be tried again."""
+        """Measures one done claim.
+
+        Raises Refused if the base does not trust this machine's key, and EnvironmentFault to try again later.
+        """
         signed = read_arguments(job)
         why = self._refresh(signed.base if signed else "")
         self._note_missing(job, why)
@@ -215,7 +221,7 @@ class GateWorker:
         self._failed.pop(job.key, None)
 
     def _note_missing(self, job: QueuedJob, why: str) -> None:
-        """Gives a job back for which something cannot be had, so many times. That it was begun again counts for nothing."""
+        """Returns a job for which something is missing to the queue, a limited number of times; the attempts do not count."""
         if not why:
             return
         self._failed[job.key] = self._failed.get(job.key, 0) + 1
@@ -223,7 +229,7 @@ class GateWorker:
             raise EnvironmentFault(f"Its commit or the base is not available: {why}")
 
     def _describe(self, claimed: ClaimOutcome | None) -> str:
-        """What came of a done claim. Raises where it was this machine that could not take it: another one may."""
+        """A done claim's result as text. Raises if this machine could not measure it, but another one may."""
         if claimed is None:
             return "not measured"
         if claimed.verdict is not None or not isinstance(claimed.answer, Refused):
@@ -247,7 +253,7 @@ class GateWorker:
         return claims.record_unmeasured(request, task, commit, _missing_text(task.id, why))
 
     def _read(self, job: QueuedJob, signed: SignedRequest) -> Request | None:
-        """The done claim of a job; None unless a key that counts here signed it."""
+        """The done claim of a job; None unless signed by a key that counts here."""
         try:
             request = _decode_request(signed.request)
         except (msgspec.MsgspecError, UnicodeEncodeError):
@@ -259,7 +265,7 @@ class GateWorker:
 
 
 def read_arguments(job: QueuedJob) -> SignedRequest | None:
-    """What a job was added with, whoever did."""
+    """The arguments with which a job was added; anyone may have added it."""
     try:
         signed = _decode(job.arguments)
         (signed.base + signed.request).encode()
@@ -269,7 +275,7 @@ def read_arguments(job: QueuedJob) -> SignedRequest | None:
 
 
 def _missing_text(task_id: str, why: str) -> str:
-    """What is said of a commit that no worker can get."""
+    """The message about a commit that no worker can fetch."""
     end = "" if why.endswith(".") else "."
     return (
         f"The worker cannot get the commit: {why}{end} Push it to refs/remand/submitted/{task_id} on the project's "
@@ -278,25 +284,25 @@ def _missing_text(task_id: str, why: str) -> str:
 
 
 def worker_options(labels: Sequence[str]) -> str:
-    """How a worker with these labels is started, after its command."""
+    """The command line options that start a worker with these labels."""
     return f" --labels {','.join(labels)}" if labels else ""
 
 
 def require_current(is_current: Callable[[], bool]) -> None:
-    """Raises JobTaken where another worker has the job by now."""
+    """Raises JobTaken if another worker has the job by now."""
     if not is_current():
         raise JobTaken
 
 
 PROBE_SECONDS = 30.0
-"""How long a rejection waits for all its commands, and as long again for its addresses."""
+"""How long a rejection waits for all its commands, and then for its addresses."""
 KEPT_SECONDS = 600.0
 RESULTS = "evidence"
-"""What results are kept as until whoever asked has read them."""
+"""The kind under which results are stored until the caller has read them."""
 
 
 class ProbeRequest(Record, kw_only=True):
-    """A command at a commit, or an address, that is to be looked at again before a time."""
+    """A command at a commit, or an address, to check before a deadline."""
 
     key: str
     until: Instant
@@ -306,12 +312,12 @@ class ProbeRequest(Record, kw_only=True):
 
 
 class ProbeResult(Record, kw_only=True):
-    """What a worker saw, signed by it: whoever can write to the database alone can say nothing for it."""
+    """A worker's signed result: write access to the database is not enough to forge it."""
 
     outcome: CommandOutcome | None = None
-    """None when it may not be run, or could not."""
+    """None if it is not permitted, or failed to run."""
     why: str = ""
-    """What kept the worker from trying."""
+    """Why the worker did not try."""
     stamp: SignatureStamp | None = None
 
     def content(self, key: str) -> bytes:
@@ -324,7 +330,7 @@ _decode_result = msgspec.json.Decoder(ProbeResult).decode
 
 
 class QueuedProbes:
-    """Has workers run the commands of one rejection, or look at its addresses. Raises EnvironmentFault where none did in time."""
+    """Lets workers run one rejection's commands, or fetch its addresses. Raises EnvironmentFault if none did in time."""
 
     def __init__(
         self,
@@ -382,7 +388,7 @@ class QueuedProbes:
             self._sleep(LOOK_SECONDS)
 
     def _result(self, key: str) -> CommandOutcome | None:
-        """What the worker saw, if a key that counts here signed it."""
+        """The worker's outcome, if a key that counts here signed it; else None."""
         kept = self._shared.get(RESULTS, key, self._ledger.clock.now())
         self._shared.drop(RESULTS, key)
         try:
@@ -399,7 +405,7 @@ class QueuedProbes:
 
 
 class ProbeWorker:
-    """Runs commands of evidence, and looks at addresses, by the policy that the base has here."""
+    """Runs commands and fetches addresses of evidence, by the policy of this machine's base."""
 
     def __init__(
         self,
@@ -422,14 +428,14 @@ class ProbeWorker:
         self._pages = pages
 
     def run(self, job: QueuedJob) -> None:
-        """Checks one piece of evidence. Raises Refused where the base does not trust this machine's key."""
+        """Checks one piece of evidence. Raises Refused if the base does not trust this machine's key."""
         signed = read_arguments(job)
         why = self._refresh(signed.base if signed else "")
         require_trusted_key(self._rules().untrusted_key_id(self._ledger.keys.ensure_key()), is_confined=True)
         request = self._read(job, signed) if signed else None
         now = self._ledger.clock.now()
         if request is None or now >= request.until:
-            return  # nobody waits for it any more, or nobody who counts asked
+            return  # Nobody is waiting for it any more, or the request came from nobody who counts.
         try:
             result = ProbeResult(why=why) if why else self._check(request)
         except EnvironmentFault as fault:

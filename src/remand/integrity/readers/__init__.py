@@ -1,1 +1,1 @@
-"""Parse files: languages, tests, assertions, comments, commands and settings."""
+"""Parsers of files: languages, tests, assertions, comments, commands and settings."""

@@ -43,14 +43,14 @@ _GO_TEST = re.compile(r"Test([A-Z_\d].*)?")
 
 class _TestFunction(NamedTuple):
     place: int
-    """Where its name stands."""
+    """The position of its name."""
     body: Node
     attributes: list[range]
     is_collected: bool
 
 
 def parse_braced_tests(code: BracketedCode, language: str) -> tuple[ParsedTest, ...]:
-    """Every test of a file in one of these languages; in Go, also the functions that assert for them."""
+    """All tests of a file in one of these languages; in Go, also the functions that assert for them."""
     found: dict[str, ParsedTest] = {}
     functions = [made for node in code.nodes_of(*_FUNCTIONS) for made in _test_function(code, node, language)]
     if language == "rust":
@@ -80,7 +80,7 @@ def _test_function(code: BracketedCode, node: Node, language: str) -> Iterator[_
 
 
 def _attributes(node: Node) -> list[Node]:
-    """The attributes of a function: in Rust they stand before it, elsewhere they are a part of it."""
+    """A function's attributes: in Rust they precede it, elsewhere they are part of it."""
     if node.kind == "function_item" and node.parent is not None:
         beside = node.parent.children
         before = beside[: next(place for place, one in enumerate(beside) if one is node)]
@@ -91,7 +91,7 @@ def _attributes(node: Node) -> list[Node]:
 
 
 def _attribute_name(code: BracketedCode, attribute: range) -> str:
-    """The last name before what an attribute is given: `test` of `#[tokio::test(flavor = "x")]`."""
+    """The last name of an attribute, without its arguments: `test` of `#[tokio::test(flavor = "x")]`."""
     names = []
     for at in attribute:
         if code.text(at) == "(":
@@ -101,7 +101,7 @@ def _attribute_name(code: BracketedCode, attribute: range) -> str:
 
 
 def _macro_tests(code: BracketedCode, node: Node) -> Iterator[_TestFunction]:
-    """`proptest! { #[test] fn adds(a in 0..9) { … } }`: what a macro is given has no tree."""
+    """Tests in a macro, whose arguments have no syntax tree: `proptest! { #[test] fn adds(a in 0..9) { … } }`."""
     inside = node.children[-1] if node.children else node
     groups = [group for group in inside.children if group.kind == "token_tree"]
     for place in range(inside.start, inside.stop):
@@ -134,7 +134,7 @@ def _parse_test(code: BracketedCode, function: _TestFunction, language: str) -> 
 
 
 def _assertion_words(assertions: tuple[Assertion, ...]) -> frozenset[str]:
-    """The words and literals of assertions, which are no part of what a test does besides."""
+    """The words and literals of assertions, which are not part of a test's other actions."""
     words = frozenset(word for item in assertions for word in re.findall(r"\w+", item.text))
     literals = frozenset(text for item in assertions for text in item.literals)
     return words | literals | {f'"{text[1:-1]}"' for text in literals if text[:1] == "'"}
@@ -195,7 +195,7 @@ def _assertions(code: BracketedCode, body: Node, language: str) -> Iterator[Asse
 
 
 def _subject(code: BracketedCode, at: int, arguments: list[tuple[int, int]]) -> str:
-    """What is looked at: of a comparison by testify what it found, which comes behind what is expected."""
+    """The value that is checked; in testify's comparisons, the actual value, which follows the expected one."""
     if code.text(at).startswith(("Equal", "NotEqual", "Exactly", "ElementsMatch")) and len(arguments) > 1:
         expected, found = arguments[:2]
         return code.text_between(*(expected if _are_constant(code, [found]) else found))
@@ -203,7 +203,7 @@ def _subject(code: BracketedCode, at: int, arguments: list[tuple[int, int]]) -> 
 
 
 class _Surroundings:
-    """What stands around the assertions of one body."""
+    """The context of the assertions in one body."""
 
     def __init__(self, code: BracketedCode, body: Node) -> None:
         self._code = code
@@ -211,7 +211,7 @@ class _Surroundings:
         self._exits: dict[int, int] = {}
 
     def apply_to(self, made: Assertion, at: int, *, is_reported: bool) -> Assertion:
-        """An assertion as it is run at a place; one that reports a failure by the condition it stands under."""
+        """An assertion in its context; one that reports a failure is read by the condition around it."""
         code = self._code
         for above, below in self._body.find(at).ancestors(self._body):
             if is_reported and above.kind in ("if_statement", "for_statement", "func_literal"):
@@ -239,7 +239,9 @@ class _Surroundings:
         return made
 
     def _tidies_up(self, call: Node, below: Node, made: Assertion) -> bool:
-        """`t.Cleanup(func() { assert.NoError(t, os.Remove(path)) })` in Go: nothing of the product is looked at."""
+        """True for clean-up that checks nothing of the product: `t.Cleanup(func() { assert.NoError(t,
+        os.Remove(path)) })`.
+        """
         if call.kind != "call_expression" or below.field != "arguments":
             return False
         name = self._code.node_text(call.child("function"))
@@ -262,7 +264,7 @@ class _Surroundings:
         return False
 
     def _is_kept_unused(self, arguments: Node, closure: Node) -> bool:
-        """True for a closure that a function of the file takes and never uses, or a list that nothing goes through."""
+        """True for a closure that a function of the file takes and never uses, or in a list that nothing iterates over."""
         code, call = self._code, arguments.parent
         function = call.child("function") if call is not None else None
         if call is None or function is None or function.kind != "identifier":
@@ -289,7 +291,7 @@ class _Surroundings:
         return not any(code.text(at) == parameter for at in range(body.start, body.stop))
 
     def _is_only_named(self, above: Node, below: Node) -> bool:
-        """True in a closure, an iterator or a thread whose outcome nobody asks for."""
+        """True in a closure, an iterator or a thread whose result is never used."""
         code = self._code
         if above.kind == "short_var_declaration" and code.text(below.start) == "func":
             return not self._uses(above, lambda at: code.text(at - 1) != "=" or code.text(at - 2) != "_")
@@ -312,7 +314,7 @@ class _Surroundings:
         return not self._uses(statement, self._is_join_asked)
 
     def _is_join_asked(self, at: int) -> bool:
-        """False for `let _ = handle.join();` and `handle.join().ok();`, which drop what a thread failed with."""
+        """False for `let _ = handle.join();` and `handle.join().ok();`, which drop a thread's failure."""
         code = self._code
         if code.text(at + 2) != "join":
             return True
@@ -320,7 +322,7 @@ class _Surroundings:
         return not is_dropped or (code.text(at + 5) == "." and code.text(at + 6) != "ok")
 
     def _uses(self, declaration: Node, counts: Callable[[int], bool]) -> bool:
-        """True when a name that is declared is used later in the body in a way that counts."""
+        """True if a declared name is used later in the body in a way that counts."""
         code = self._code
         pattern = declaration.child("pattern") or declaration.child("left")
         if pattern is None or pattern.stop > pattern.start + 1:
@@ -331,7 +333,7 @@ class _Surroundings:
 
     @cached_property
     def _lossy_functions(self) -> frozenset[str]:
-        """The functions of the file that catch a panic and let it go."""
+        """The functions of the file that catch a panic and drop it."""
         code = self._code
         found = set()
         for node in code.nodes_of("function_item"):
@@ -344,7 +346,7 @@ class _Surroundings:
         return frozenset(found)
 
     def _first_exit(self, block: Node) -> int:
-        """Where a block may be left early by a branch that only returns."""
+        """Where a branch that only returns may leave a block early."""
         if id(block) not in self._exits:
             left = (item.start for item in block.children if self._may_leave(item))
             self._exits[id(block)] = next(left, block.stop)
@@ -355,7 +357,7 @@ class _Surroundings:
         return any(self._is_exit(part) for part in parts)
 
     def _is_exit(self, statement: Node) -> bool:
-        """True for a branch that only returns, and in a loop for one that passes over a row by its result."""
+        """True for a branch that only returns, or in a loop for one that skips a row by its result."""
         branch = statement.child("consequence") or statement.child("alternative")
         shown = self._code.node_text(branch)
         if shown in ("{continue}", "{continue;}") and statement.child("condition") is not None:
@@ -365,7 +367,7 @@ class _Surroundings:
 
     @cached_property
     def _results(self) -> frozenset[str]:
-        """The names that the body gives what a call returns, and the functions that return it."""
+        """The names that the body assigns from a call, with the functions called."""
         code = self._code
         given = [
             at
@@ -381,7 +383,9 @@ class _Surroundings:
         }
 
     def _is_dropped(self, node: Node) -> bool:
-        """`let _ = catch_unwind(|| { … });`: what fails inside fails nothing; and a closure that nobody calls."""
+        """True for code whose failure is dropped, such as `let _ = catch_unwind(|| { … });`, and a closure
+        that nobody calls.
+        """
         code, value, pattern = self._code, node.child("value"), node.child("pattern")
         name = code.text(node.start + 1)
         if value is not None and value.kind == "closure_expression" and pattern is not None:
@@ -390,13 +394,13 @@ class _Surroundings:
 
 
 _LAZY = frozenset(("map", "inspect", "filter", "filter_map", "flat_map", "take_while", "skip_while"))
-"""Methods of Rust that call nothing until somebody asks for the next item."""
+"""Methods of Rust that call nothing until the next item is requested."""
 _WAITS = word_set("Wait WaitGroup Sleep Eventually Cleanup Lock")
 _PASSES_ON = word_set("resume_unwind unwrap unwrap_err expect expect_err is_err is_ok assert assert_eq Err")
 
 
 def _with_condition(code: BracketedCode, branch: Node, block: Node, made: Assertion) -> Assertion:
-    """An assertion of Go by the condition it stands under, which says what is compared."""
+    """An assertion of Go, read by the condition around it, which says what is compared."""
     head, opening = branch.start, block.start
     signs = [
         one for one in range(head, opening) if code.text(one) in _ORDERS or code.text(one) in ("==", "!=")
@@ -420,7 +424,7 @@ def _with_condition(code: BracketedCode, branch: Node, block: Node, made: Assert
 
 
 _KINDS = frozenset(('"%T"', "TypeOf", "Kind"))
-"""What says of which type a value is, and no more."""
+"""What gives a value's type, and no more."""
 _ENVIRONMENT = word_set("Getenv LookupEnv GOOS GOARCH Short")
 _ORDERS = frozenset(("<", ">", "<=", ">="))
 

@@ -1,4 +1,4 @@
-"""A test as it is written: what it calls, what it asserts, and whether it runs."""
+"""A test as written: what it calls, what it asserts, and whether it runs."""
 
 from __future__ import annotations
 
@@ -9,77 +9,77 @@ from typing import NamedTuple, Protocol, TypeVar
 from remand.domain.text.words import set_similarity, word_list
 
 NOTHING, LOOSE, BOUNDED, COUNTED, EXACT, NARROW = range(6)
-"""How much an assertion proves: nothing; that something is there; a bound or truth; how many; a value; a value and more."""
+"""How much an assertion proves: nothing; that something exists; a bound or truth; a count; a value; a value and more."""
 
 
 class Assertion(NamedTuple):
     line: int
     text: str
     subject: str
-    """What is looked at, without what is expected of it."""
+    """The checked expression, without the expectation."""
     strength: int
     literals: frozenset[str] = frozenset()
     times: int = 1
-    """How often it is asked, over loops and parameters that are written out."""
+    """How often it is checked, over loops and parameters that are written out."""
     is_counted: bool = True
-    """False when it stands in a loop, or has parameters, that are not written out."""
+    """False if it is in a loop, or has parameters, that are not written out."""
     parts: int = 1
     """How many values it compares at once."""
     is_conditional: bool = False
     tolerance: float = 0.0
     slack: float = 0.0
-    """The absolute tolerance it names, in units of the last digit of the expected value."""
+    """Its absolute tolerance, in units of the last digit of the expected value."""
     bound: tuple[str, float] | None = None
-    """`<` or `>` and the number, where it is a bound."""
+    """`<` or `>` and the number, if it is a bound."""
     last_line: int = 0
-    """Where it ends, of languages that have it."""
+    """Its last line, for languages that report it."""
 
     @property
     def expectation(self) -> str:
-        """What is expected, without what is looked at."""
+        """The expectation, without the checked expression."""
         return self.text.replace(self.subject, "", 1)
 
 
 class SkipMarker(NamedTuple):
-    """A marker that keeps a test from running, or its failure from counting."""
+    """A marker that prevents a test from running, or its failure from counting."""
 
     kind: str
     line: int
     text: str
     is_conditional: bool = False
     is_foreign: bool = False
-    """True when it only holds on another operating system than gates run on."""
+    """True if it applies only on another operating system than the gates'."""
 
 
 class ParsedTest(NamedTuple):
     """A test, or a function beside tests that asserts for them."""
 
     name: str
-    """With the classes or descriptions it stands in."""
+    """Its name, with the classes or descriptions around it."""
     line: int
     is_collected: bool
-    """True when a runner would find it."""
+    """True if a runner would collect it."""
     assertions: tuple[Assertion, ...] = ()
     skips: tuple[SkipMarker, ...] = ()
     words: frozenset[str] = frozenset()
     body: str = ""
-    """The same for two bodies that are the same, whatever they are called."""
+    """Equal for tests with the same body, whatever their names."""
     act: frozenset[str] = frozenset()
     """The words of everything that is no assertion."""
     calls: frozenset[str] = frozenset()
     literals: frozenset[str] = frozenset()
     traps: tuple[tuple[str, int, str], ...] = ()
-    """Constructs that keep an assertion from failing the test: code, line, text."""
+    """Constructs that prevent an assertion from failing the test: code, line, text."""
     examples: float = 0.0
-    """How many examples a property is tried with, where that is written; 0 where it is not."""
+    """The number of examples for a property test, if written; else 0."""
     is_smoke: bool = False
-    """True when its name says that running through is all it asks."""
+    """True if its name says that it only checks that the code runs."""
     is_plain: bool = False
-    """True when everything it calls is the product's, or the language's: nothing that could assert for it."""
+    """True if it calls only the product and the language: nothing that could assert for it."""
     is_empty: bool = False
-    """True when it does nothing at all."""
+    """True if it does nothing at all."""
     sets_up: bool = False
-    """True for a fixture, or a method that is run before tests."""
+    """True for a fixture, or a method that runs before tests."""
 
     @property
     def short_name(self) -> str:
@@ -91,12 +91,12 @@ class ParsedTest(NamedTuple):
 
     @property
     def is_skipped(self) -> bool:
-        """True when it does not run here whatever happens."""
+        """True if it never runs here."""
         return any(not skip.is_conditional for skip in self.skips)
 
 
 class HasText(Protocol):
-    """Something that is known by its text."""
+    """Something identified by its text."""
 
     @property
     def text(self) -> str: ...
@@ -118,7 +118,7 @@ def without_common(items: Iterable[Item], others: Iterable[HasText]) -> list[Ite
 
 
 def word_similarity(one: frozenset[str], other: frozenset[str]) -> float:
-    """How much two sets of words have in common, from 0 to 1; two empty ones are the same."""
+    """The similarity of two sets of words, from 0 to 1; two empty sets are equal."""
     return set_similarity(one, other) if one or other else 1.0
 
 
@@ -126,7 +126,7 @@ SMOKE = word_list("smoke no_error not_raise without_error does_not_crash importa
 
 
 def is_smoke_name(name: str) -> bool:
-    """True when a test's name says that it only has to run through."""
+    """True if a test's name says that it only checks that the code runs."""
     flat = name.casefold().replace(" ", "_").replace("'", "")
     phrases = ("not_throw", "not_crash", "runs", "doesnt_raise", "doesnt_throw", "doesnt_crash", "renders")
     return any(word in flat for word in (*SMOKE, *phrases))

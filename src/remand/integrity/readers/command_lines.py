@@ -1,4 +1,4 @@
-"""Command lines, wherever they are written: scripts, make files, pipelines, package scripts."""
+"""Command lines in scripts, make files, pipelines and package scripts."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ _COLLECTS = re.compile(
 _INSTALLED = re.compile(
     r"^(?:deps|extras|requires|env_?list|dependency_groups)[ \t]*=.*(?:\n[ \t]+\S.*)*", re.MULTILINE
 )
-"""What tox installs or names, and does not run."""
+"""What tox installs or names without running it."""
 _PREFIX = re.compile(
     r"^\s*(?:-\s+)?(?:(?:run|script|command|cmd|entry|commands|before_script|RUN|CMD)\s*[:=]?\s+)?(?:\[?[\"'])?"
 )
@@ -65,12 +65,12 @@ class ShellCommand(NamedTuple):
 
     @property
     def tools(self) -> frozenset[tuple[str, str]]:
-        """The checks it runs, each with its category."""
+        """The checks that it runs, each with its category."""
         return check_tools_in(self.text)
 
 
 def check_tools_in(text: str) -> frozenset[tuple[str, str]]:
-    """The checks some text runs; what only installs them runs none."""
+    """The checks that a text runs, without those it only installs."""
     text = text.lstrip("@-+ ")
     if _INSTALLS.search(text) or not _ANY_TOOL.search(text):
         return frozenset()
@@ -81,12 +81,12 @@ def check_tools_in(text: str) -> frozenset[tuple[str, str]]:
 
 
 def collecting_commands(text: str) -> frozenset[str]:
-    """The commands some text runs that run others: a target of make, a script of a package."""
+    """The commands in a text that run other commands: a make target, a package script."""
     return frozenset(" ".join(match[0].split()).strip("\"',") for match in _COLLECTS.finditer(text))
 
 
 def without_tools(text: str) -> str:
-    """What a command says besides the names of the checks it runs."""
+    """A command without the names of the checks that it runs."""
     return _ANY_TOOL.sub("", text)
 
 
@@ -128,7 +128,7 @@ def is_pipeline_path(path: str) -> bool:
 
 
 def read_commands(source: SourceFile) -> tuple[ShellCommand, ...]:
-    """The lines of a file that may run something, comments left out, continued lines joined."""
+    """The lines of a file that may run something, without comments, with continued lines joined."""
     if source.path.endswith("package.json"):
         return tuple(_script_commands(source))
     if source.path.endswith("tox.ini"):

@@ -1,4 +1,4 @@
-"""The settings of checkers and test runners, out of whatever file and form they are kept in."""
+"""The settings of checkers and test runners, in any file and format that contains them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from remand.integrity.readers.source import SourceFile
 
 SettingValue = str | float | bool | tuple[str, ...]
 ToolSettings = dict[str, SettingValue]
-"""By tool and key, as `pytest.testpaths`."""
+"""Settings by tool and key, such as `pytest.testpaths`."""
 MAX_DEPTH = 12
 
 _BY_NAME: tuple[tuple[str, str], ...] = (
@@ -54,7 +54,7 @@ _COMMENT = re.compile(r'("(?:[^"\\]|\\.)*")|//[^\n]*|/\*[\s\S]*?(?:\*/|\Z)|,(?=\
 
 
 def configured_tool(path: str) -> str:
-    """The tool a file configures; empty when it is none that is known."""
+    """The tool that a file configures; empty if it is no known tool."""
     name = path.rpartition("/")[2]
     if name in ("pyproject.toml", "setup.cfg", "tox.ini", "package.json"):
         return name
@@ -113,7 +113,8 @@ def _ini_settings(text: str, tool: str) -> Iterator[tuple[str, SettingValue]]:
     try:
         parser.read_string(text if re.search(r"^\s*\[", text, re.MULTILINE) else f"[{tool}]\n{text}")
     except (configparser.Error, ValueError, AttributeError):
-        # The last of them is a fault of configparser before Python 3.13: a key without a value that goes on in the next line.
+        # The last of them is a fault of configparser before Python 3.13: a key without a value and a
+        # continued line.
         return
     for section in parser.sections():
         prefix = _section_prefix(section, tool)
@@ -122,7 +123,7 @@ def _ini_settings(text: str, tool: str) -> Iterator[tuple[str, SettingValue]]:
 
 
 def _section_prefix(section: str, tool: str) -> str:
-    """The tool, and the part of it, that a section is about."""
+    """The tool, and the part of it, that a section configures."""
     if section.startswith("mypy-"):
         return f"mypy.overrides[{section[5:]}]"
     if section.startswith("coverage:"):
@@ -161,7 +162,7 @@ def _parse_scalar(text: str) -> SettingValue:
 
 
 def _flatten(value: Any, prefix: str, depth: int = 0) -> Iterator[tuple[str, SettingValue]]:
-    """Nested settings with dotted keys."""
+    """Nested settings as dotted keys."""
     if depth > MAX_DEPTH:
         return
     if isinstance(value, dict):
@@ -181,7 +182,7 @@ def _flatten(value: Any, prefix: str, depth: int = 0) -> Iterator[tuple[str, Set
 
 
 def _entry_name(item: Any, place: int) -> str:
-    """What an entry of a list is about: its module or files, else its place."""
+    """The name for an entry of a list: its module or files, else its position."""
     if isinstance(item, dict):
         for name in ("module", "files"):
             if name in item:
@@ -191,7 +192,7 @@ def _entry_name(item: Any, place: int) -> str:
 
 
 def _script_settings(source: SourceFile, tool: str) -> Iterator[tuple[str, SettingValue]]:
-    """The settings of a configuration that is itself a script, as far as they are written out."""
+    """The settings of a configuration script, as far as they are written literally."""
     code = source.code
     scopes: list[tuple[int, str]] = []
     for place, token in enumerate(code.tokens):
@@ -211,7 +212,7 @@ def _script_settings(source: SourceFile, tool: str) -> Iterator[tuple[str, Setti
 
 
 def _canonical_key(key: str) -> str:
-    """The one name a setting goes by, wherever it is kept."""
+    """A setting's canonical name, which is the same for all places."""
     key = key.replace("-", "_").lower()
     for old, new in (
         ("pytest.ini_options.", "pytest."),
@@ -230,7 +231,7 @@ MAX_LINE = 1_000
 
 
 def yaml_settings(text: str) -> Iterator[tuple[str, SettingValue]]:
-    """The settings of a YAML text with dotted keys."""
+    """The settings of a YAML text as dotted keys."""
     scopes: list[tuple[int, str]] = []
     lists: dict[str, list[str]] = {}
     for line in text.split("\n")[:MAX_LINES]:

@@ -1,4 +1,4 @@
-"""Whether an assertion compares a value with a copy of itself, in languages with braces."""
+"""Detects assertions that compare a value with a copy of itself, in languages with braces."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _COMMON = word_set(
 
 
 def is_same_result(rows: str, assertion: str) -> bool:
-    """True when rows are filtered by what the function that an assertion calls returns of them."""
+    """True if rows are filtered by the result of the function that an assertion calls on them."""
     start = _FILTER.search(rows)
     if start is None or not _EQUALS.search(rows, start.start()):
         return False
@@ -49,10 +49,10 @@ def is_same_result(rows: str, assertion: str) -> bool:
 
 
 def discount_copies(code: BracketedCode, made: Assertion, places: tuple[int, int], text: str) -> Assertion:
-    """An assertion by where its expected value comes from: a copy of what is looked at is always equal to it.
+    """Weakens an assertion whose expected value is a copy of the checked one, since that is always equal.
 
-    A copy that is changed before both are compared says what the change says; one from before something was done
-    with the original says that this left it as it was, which is honest.
+    A copy that is changed before the comparison says what the change says. A copy from before an operation on
+    the original honestly says that the operation left it unchanged.
     """
     for one, other in _compared_names(text):
         for found, expected in ((one, other), (other, one)):
@@ -70,7 +70,7 @@ def _compared_names(text: str) -> Iterator[tuple[str, str]]:
 
 
 def _copy_strength(code: BracketedCode, places: tuple[int, int], found: str, expected: str) -> int | None:
-    """How much it says that a value is equal to another one; None when that is no copy of it."""
+    """How much an equality proves; None if the expected value is no copy of the checked one."""
     given = list(_definitions(code, *places, expected))
     if not given:
         return None
@@ -107,7 +107,7 @@ def _is_free_name(code: BracketedCode, place: int) -> bool:
 
 
 def _definitions(code: BracketedCode, start: int, stop: int, name: str) -> Iterator[_Definition]:
-    """What a name is given: `want := …`, `let want = …`, `copy(want, …)`, `var want []int`."""
+    """The definitions of a name: `want := …`, `let want = …`, `copy(want, …)`, `var want []int`."""
     for at in range(start, stop):
         if code.text(at) != name or code.kind(at) != NAME:
             continue
@@ -121,7 +121,7 @@ def _definitions(code: BracketedCode, start: int, stop: int, name: str) -> Itera
 
 
 def _end_of_line(code: BracketedCode, place: int, stop: int) -> int:
-    """Where an expression ends: at a `;`, at a bracket that closes what is around it, or with its line."""
+    """The end of an expression: at a `;`, at a closing bracket around it, or at the end of its line."""
     first = place
     if code.text(place) == "{":
         return min(code.closing_place(place) + 1, stop)
@@ -135,7 +135,7 @@ def _end_of_line(code: BracketedCode, place: int, stop: int) -> int:
 
 
 def _item_names(code: BracketedCode, start: int, stop: int, name: str) -> frozenset[str]:
-    """The names that a loop over a value gives its items: `for _, item := range got`."""
+    """The loop variables over a value: `for _, item := range got`."""
     found: set[str] = set()
     for at in range(start, stop):
         if code.text(at) == name and code.text(at - 1) in ("range", "of", "in"):
@@ -147,7 +147,7 @@ def _item_names(code: BracketedCode, start: int, stop: int, name: str) -> frozen
 
 
 def _statement_start(code: BracketedCode, place: int) -> int:
-    """Where the statement of an assertion starts, and in Go that of the condition it stands under."""
+    """The start of an assertion's statement; in Go, that of the condition around it."""
     start = _line_start(code, place)
     above = _line_start(code, start - 1) if code.text(start - 1) == "{" else start
     return above if code.text(above) == "if" else start

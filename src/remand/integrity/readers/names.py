@@ -26,10 +26,10 @@ _KEYWORDS = frozenset(("if", "for", "while", "switch", "catch", "return", "funct
 _NAME = re.compile(r"[A-Za-z_]\w*")
 SIMILAR_BODIES = 0.75
 KEPT_SHARE = 0.5
-"""How much of a removed body may still be found in the product."""
+"""The share of a removed body that may still be in the product."""
 MAX_BODY_PAIRS = 20_000
 MAX_WORDS = 1_000_000
-"""Tokens that are read of the functions of a file, those inside others counted again."""
+"""Limit of tokens read for the functions of a file, counting nested functions again."""
 
 
 def defined_names(sources: Iterable[SourceFile]) -> frozenset[str]:
@@ -45,7 +45,7 @@ def defined_names(sources: Iterable[SourceFile]) -> frozenset[str]:
 
 
 def _field_names(code: BracketedCode) -> Iterator[str]:
-    """The members that types declare, as far as a name of several words tells one from a variable."""
+    """The members of types, if their names have several words and so differ from variables."""
     for node in code.nodes_of("property_signature", "field_declaration"):
         name = node.child("name")
         if name is not None and len(name_words(code.text(name.start))) > 1:
@@ -53,7 +53,7 @@ def _field_names(code: BracketedCode) -> Iterator[str]:
 
 
 def renamed_names(gone: frozenset[str], before: list[SourceFile], after: list[SourceFile]) -> frozenset[str]:
-    """Those of the gone names whose body lives on under another."""
+    """The names whose body exists under another name."""
     old = [(name, bag) for source in before for name, bag in function_bodies(source) if name in gone]
     kept = {name for source in before for name, _ in function_bodies(source)}
     new = [bag for source in after for name, bag in function_bodies(source) if name not in kept]
@@ -67,7 +67,7 @@ def renamed_names(gone: frozenset[str], before: list[SourceFile], after: list[So
 
 
 def dropped_parameters(before: list[SourceFile], after: list[SourceFile]) -> frozenset[str]:
-    """The parameters that functions no longer take, and whose names the product does not know any more."""
+    """Parameters that functions no longer take and whose names the product no longer uses."""
     new = {name: parameters for source in after for name, parameters in _signatures(source)}
     known = frozenset(word for source in after for word in _NAME.findall(source.text))
     return frozenset(
@@ -96,7 +96,7 @@ def _signatures(source: SourceFile) -> list[tuple[str, frozenset[str]]]:
 
 
 def removed_names(gone: frozenset[str], before: list[SourceFile], after: list[SourceFile]) -> frozenset[str]:
-    """Those of the gone names whose bodies are gone, too, and not written out elsewhere."""
+    """The names whose bodies were removed, too, and are not inlined elsewhere."""
     known = frozenset(word for source in after for word in _NAME.findall(source.text))
     return frozenset(
         name

@@ -54,18 +54,18 @@ _CALLED = {
     "assert_called": LOOSE,
 }
 _MISTAKEN = word_set("called_with called_once_with has_calls not_called called_once any_call awaited_with")
-"""What a mock takes for a call like any other, though it reads like an assertion."""
+"""Names that a mock accepts like any other call, though they read like an assertion."""
 _LOOSE_CALLS = frozenset(("isinstance", "hasattr", "callable", "issubclass", "any", "bool", "len"))
 _BROAD = frozenset(("Exception", "BaseException"))
 _HELPER = re.compile(r"_*(assert|check|verify|expect|ensure|should)(_\w+|[A-Z]\w*)")
 _FAILS = frozenset(("fail", "AssertionError"))
 
 KnownValues = dict[str, str]
-"""What simple names were given in the function, as text."""
+"""The simple names assigned in a function, with their values as text."""
 
 
 def statement_assertion(node: ast.stmt, known: KnownValues) -> Assertion | None:
-    """The assertion a statement is, if it is one."""
+    """The assertion that a statement is; None if it is none."""
     if isinstance(node, ast.Assert):
         return _assert_statement(node, node.test, known)
     value = node.value if isinstance(node, ast.Expr) else None
@@ -75,7 +75,7 @@ def statement_assertion(node: ast.stmt, known: KnownValues) -> Assertion | None:
 
 
 def call_assertion(call: ast.Call, known: KnownValues) -> Assertion | None:
-    """The assertion a call is: of unittest, of a mock, or a helper named like one."""
+    """The assertion that a call is: of unittest, of a mock, or a helper with such a name; None if it is none."""
     name = last_name(call.func)
     if name in ("assertTrue", "assertFalse") and call.args:
         if name == "assertTrue":
@@ -98,13 +98,13 @@ _READERS = word_set("read_text read_bytes read load readlines")
 
 
 def written_values(parts: Iterable[ast.AST]) -> frozenset[str]:
-    """What a test writes into files, where it is made by a call."""
+    """The values that a test writes into files, if they come from a call."""
     calls = (part for part in parts if isinstance(part, ast.Call) and last_name(part.func) in _WRITERS)
     return frozenset(node_source(arg) for call in calls for arg in call.args[:1] if isinstance(arg, ast.Call))
 
 
 def is_read_back(node: ast.stmt, written: frozenset[str]) -> bool:
-    """True when a value of the product is compared with a file that the test wrote the same value into."""
+    """True if a value of the product is compared with a file into which the test wrote the same value."""
     test = node.test if isinstance(node, ast.Assert) else None
     sides: list[ast.expr] = [test.left, *test.comparators] if isinstance(test, ast.Compare) else []
     if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
@@ -117,7 +117,7 @@ def is_read_back(node: ast.stmt, written: frozenset[str]) -> bool:
 
 
 def _is_generator(node: ast.expr, known: KnownValues) -> bool:
-    """True for a generator expression, or a name that was given one: it is true whatever would come out of it."""
+    """True for a generator expression, or a name for one: it is always true, whatever it would yield."""
     text = known.get(node.id, "") if isinstance(node, ast.Name) else node_source(node)
     if " for " not in text or not text.startswith("("):
         return False
@@ -132,7 +132,7 @@ _COPY = re.compile(r"(\w+)\((\w+)\)|(\w+)\.copy\(\)|(\w+)\[:\]|[\[({]\*+(\w+),?[
 
 
 class Copies:
-    """The names of a body that were given a copy of what another name stands for."""
+    """The names in a body that are copies of another name's value."""
 
     def __init__(self, parts: list[ast.AST]) -> None:
         self._lines: defaultdict[str, list[int]] = defaultdict(list)
@@ -148,7 +148,7 @@ class Copies:
                     self._origins[name] = origin, last
 
     def are_compared(self, node: ast.stmt) -> bool:
-        """True when a value is compared with its copy, and nothing was done with either in between."""
+        """True if a value is compared with its copy, and neither was used in between."""
         test = node.test if isinstance(node, ast.Assert) else None
         sides: list[ast.expr] = []
         if isinstance(test, ast.Compare) and isinstance(test.ops[0], ast.Eq):
@@ -173,7 +173,7 @@ def _copied_name(text: str) -> str:
 
 
 def with_assertion(item: ast.withitem) -> Assertion | None:
-    """The assertion the head of a `with` is: that something raises, warns or logs."""
+    """The assertion of a `with` block: that something raises, warns or logs; None for any other block."""
     call = item.context_expr
     if not isinstance(call, ast.Call):
         return None
@@ -186,7 +186,7 @@ def with_assertion(item: ast.withitem) -> Assertion | None:
 
 
 def branch_assertion(node: ast.If) -> Assertion | None:
-    """`if …: pytest.fail()` and `if …: raise AssertionError` are assertions of the contrary."""
+    """The assertion in `if …: pytest.fail()` or `if …: raise AssertionError`, with the condition inverted."""
     if not node.body or not is_outright_failure(node.body[-1]):
         return None
     strength = EXACT if any(isinstance(part, ast.NotEq) for part in walk_tree(node.test)) else BOUNDED
@@ -200,7 +200,7 @@ def branch_assertion(node: ast.If) -> Assertion | None:
 
 
 def is_outright_failure(node: ast.stmt) -> bool:
-    """True for a statement that fails the test outright."""
+    """True for a statement that always fails the test."""
     if isinstance(node, ast.Raise) and node.exc is not None:
         raised = node.exc.func if isinstance(node.exc, ast.Call) else node.exc
         return last_name(raised) in _FAILS
@@ -208,7 +208,7 @@ def is_outright_failure(node: ast.stmt) -> bool:
 
 
 def may_fail(nodes: list[ast.stmt]) -> bool:
-    """True when some statements raise, fail or assert."""
+    """True if some statements raise, fail or assert."""
     for node in nodes:
         for part in walk_tree(node):
             if isinstance(part, ast.Raise | ast.Assert):
@@ -250,7 +250,7 @@ def _unittest_assertion(call: ast.Call, name: str, known: KnownValues) -> Assert
 
 
 def _look_up_subject(node: ast.expr, known: KnownValues) -> str:
-    """What an assertion looks at, by what its name was given."""
+    """What an assertion checks, with a name replaced by its value."""
     text = node_source(node)
     name, dot, rest = text.partition(".")
     return f"{known[name]}{dot}{rest}" if name in known else text
@@ -316,7 +316,7 @@ def strength_of(test: ast.expr, known: KnownValues) -> int:
 def _comparison_strength(test: ast.Compare, known: KnownValues) -> int:
     left, right, operator = test.left, test.comparators[0], test.ops[0]
     if len(test.ops) > 1:
-        # `a == b == "x"` says of each pair what the pair alone would.
+        # `a == b == "x"` proves of each pair what the pair alone would.
         sides = [test.left, *test.comparators]
         pairs = zip(sides, test.ops, sides[1:], strict=False)
         return max(
@@ -355,7 +355,7 @@ def _equality_strength(left: ast.expr, right: ast.expr) -> int:
 
 
 def _is_count(one: ast.expr, other: ast.expr) -> bool:
-    """True when things are only counted; that there are none says all there is to say."""
+    """True for a comparison of counts, unless the expected count is zero, which is exact."""
     return "len" in (called_name(one), called_name(other)) and 0.0 not in (
         parse_number(one),
         parse_number(other),
@@ -367,7 +367,7 @@ def _is_flag(node: ast.expr) -> bool:
 
 
 def _self_comparison_strength(left: ast.expr, right: ast.expr, known: KnownValues) -> int:
-    """Two calls may differ, and tests may ask that they do not; a name is always equal to itself."""
+    """How much a comparison of equal expressions proves: a name always equals itself, but two calls may differ."""
     one, other = node_source(left), node_source(right)
     if "(" not in known.get(one, one):
         return NOTHING
@@ -375,13 +375,13 @@ def _self_comparison_strength(left: ast.expr, right: ast.expr, known: KnownValue
 
 
 def _is_same_expression(left: ast.expr, right: ast.expr, known: KnownValues) -> bool:
-    """True when both sides are the same expression, looked up one assignment deep."""
+    """True if both sides are the same expression, with names replaced by their assigned values once."""
     one, other = node_source(left), node_source(right)
     return known.get(one, one) == known.get(other, other)
 
 
 def _value_count(nodes: list[ast.expr]) -> int:
-    """How many values a written-out value holds."""
+    """How many values a literal value has."""
     for node in nodes:
         if isinstance(node, ast.Tuple | ast.List | ast.Set):
             return max(1, len(node.elts))
@@ -393,7 +393,7 @@ def _value_count(nodes: list[ast.expr]) -> int:
 
 
 def _tolerance(test: ast.expr) -> float:
-    """How far off, in parts of the expected value, is still equal."""
+    """The relative tolerance of a comparison."""
     for part in walk_tree(test):
         if isinstance(part, ast.Call) and last_name(part.func) in ("approx", "isclose", "allclose"):
             return _allowed_tolerance(part)

@@ -26,7 +26,7 @@ from remand.integrity.readers.python_tree import (
 
 MAX_REPEATS = 1000
 ListLengths = dict[str, int]
-"""How many items the lists and tuples have that are written out, by name."""
+"""The number of items in literal lists and tuples, by name."""
 
 
 class ModuleContext(NamedTuple):
@@ -35,31 +35,31 @@ class ModuleContext(NamedTuple):
     names: dict[str, str]
     """What each imported name stands for."""
     aliases: dict[str, ast.expr]
-    """The values of names of its own: a marker may go by one."""
+    """The values of the module's own names: a marker may have such a name."""
     lists: ListLengths
     subclasses: dict[str, int]
     """How many collected classes inherit from each class."""
     gone: frozenset[str]
-    """The tests it deletes again, or gives another value."""
+    """Tests that the module deletes again, or replaces by another value."""
     coroutines: frozenset[str] = frozenset()
-    """Its functions that do nothing until they are awaited, or asked for a value."""
+    """Functions that do nothing until they are awaited or iterated."""
 
 
 class FunctionScope(NamedTuple):
-    """Where a function stands."""
+    """The context of a function."""
 
     module: ModuleContext
     prefix: str = ""
     is_collected: bool = True
     decorators: tuple[ast.expr, ...] = ()
     times: int = 1
-    """How many classes a runner finds it in."""
+    """In how many classes a runner finds it."""
     conditions: tuple[ast.expr, ...] = ()
-    """What must hold for it to be defined."""
+    """The conditions under which it is defined."""
 
 
 def _is_generator(node: ast.FunctionDef) -> bool:
-    """True for a function that does nothing until somebody asks for its next value."""
+    """True for a generator function, which does nothing until it is iterated."""
     parts = walk_tree(node)
     inner = {
         id(part)
@@ -72,7 +72,7 @@ def _is_generator(node: ast.FunctionDef) -> bool:
 
 
 def collected_functions(tree: ast.Module) -> Iterator[tuple[FunctionScope, Function]]:
-    """Every function that the module defines when it is imported, with where it stands."""
+    """Every function that the module defines at import, with its context."""
     module = ModuleContext(
         names=imported_names(tree.body),
         coroutines=frozenset(
@@ -185,7 +185,7 @@ def _unbound_tests(tree: ast.Module) -> frozenset[str]:
 
 
 def list_lengths(body: list[ast.stmt]) -> ListLengths:
-    """The lists and tuples that a body writes out under a name."""
+    """The literal lists and tuples of a body, by name."""
     found: ListLengths = {}
     for node in body:
         if isinstance(node, ast.Assign) and isinstance(node.value, ast.List | ast.Tuple | ast.Dict | ast.Set):
@@ -196,7 +196,7 @@ def list_lengths(body: list[ast.stmt]) -> ListLengths:
 
 
 def length_of(node: ast.expr, lists: ListLengths) -> int | None:
-    """How many items something written out has; None when it is not written out."""
+    """The number of items in a literal; None if it is no literal."""
     if isinstance(node, ast.List | ast.Tuple | ast.Set):
         return (
             None
@@ -220,7 +220,7 @@ _FOREIGN = frozenset(("win32", "darwin", "nt", "Windows", "Darwin", "cygwin", "a
 _FOREIGN_NAMES = re.compile(
     r"(?:IS_|ON_|_)*(?:WIN|WIN32|WINDOWS|MAC|MACOS|DARWIN|OSX|CYGWIN|PYPY|WASM|EMSCRIPTEN)", re.IGNORECASE
 )
-"""Names that projects give to other platforms than gates run on."""
+"""Names that projects give to platforms other than the gates'."""
 _PIPELINE_VARIABLES = ("CI", "GITHUB_ACTIONS", "PYTEST_CURRENT_TEST", "REMAND")
 
 
@@ -231,7 +231,7 @@ def function_skips(decorators: Iterable[ast.expr], body: list[ast.stmt]) -> tupl
 
 
 def module_skips(tree: ast.Module) -> tuple[SkipMarker, ...]:
-    """What keeps a whole module from running."""
+    """The markers that skip a whole module."""
     found: list[SkipMarker] = []
     for node in tree.body:
         if isinstance(node, ast.Assign) and any(last_name(target) == "pytestmark" for target in node.targets):
@@ -246,7 +246,7 @@ def module_skips(tree: ast.Module) -> tuple[SkipMarker, ...]:
 
 
 def conditional_skip(condition: ast.expr) -> SkipMarker:
-    """What keeps a test from being defined: `if sys.platform != "win32":` around it."""
+    """A condition that prevents a test from being defined, as a skip: `if sys.platform != "win32":`."""
     turned = ast.UnaryOp(op=ast.Not(), operand=condition)
     found = _apply_condition(turned, SkipMarker("if", condition.lineno, f"if {node_source(condition)}"))
     return found._replace(is_conditional=True)
@@ -278,7 +278,7 @@ def _marker_skips(node: ast.expr) -> list[SkipMarker]:
 
 
 def _apply_condition(test: ast.expr, skip: SkipMarker) -> SkipMarker:
-    """A skip that holds under a condition, and whether that leaves the test running here."""
+    """A skip with its condition, and whether the test can still run here."""
     parts = list(walk_tree(test))
     constants = {part.value for part in parts if isinstance(part, ast.Constant)}
     is_turned = any(isinstance(part, ast.Not | ast.NotEq | ast.NotIn) for part in parts)
@@ -296,7 +296,7 @@ def _apply_condition(test: ast.expr, skip: SkipMarker) -> SkipMarker:
 
 
 def _needs_platform(test: ast.expr) -> bool:
-    """True for a condition that only holds on another platform: `WIN`, `MAC and …`."""
+    """True for a condition that holds only on another platform: `WIN`, `MAC and …`."""
     if isinstance(test, ast.BoolOp):
         every = [_needs_platform(part) for part in test.values]
         return any(every) if isinstance(test.op, ast.And) else all(every)

@@ -1,4 +1,4 @@
-"""Where Python code decides something, and which names carry what it decides by."""
+"""Where Python code makes decisions, and which names carry the values that it decides by."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ from remand.integrity.readers.python_tree import Function, called_name, child_no
 from remand.integrity.readers.source import SourceFile
 
 MAX_ROUNDS = 4
-"""How often a value may be handed from one name to the next."""
+"""How many assignments from name to name are followed."""
 _CONTAINERS = (ast.Dict, ast.List, ast.Tuple, ast.Set, ast.JoinedStr, ast.Lambda)
 _TEXT_QUERIES = word_set("startswith endswith match search fullmatch find index count __contains__")
 _TRANSPARENT_CALLS = word_set("""
 str bool int len list tuple set any all reversed enumerate next iter Path basename dirname abspath realpath
 normpath getpwuid fspath splitext
 """)
-"""Calls whose result says what their argument says."""
+"""Calls whose result reveals their argument."""
 NodePredicate = Callable[[ast.AST], bool]
 
 
 class DecisionScope(NamedTuple):
-    """A function, or what a module runs by itself; the latter has no name."""
+    """A function, or the top level of a module, which has no name."""
 
     name: str
     nodes: list[ast.AST]
 
 
 def decision_scopes(source: SourceFile) -> Iterator[DecisionScope]:
-    """The module first, then each of its functions."""
+    """The module's top level first, then each function."""
     yield DecisionScope("", list(_module_nodes(source.tree)))
     for name, function in source.functions:
         yield DecisionScope(name, list(walk_tree(function)))
@@ -48,7 +48,7 @@ def _module_nodes(tree: ast.Module | None) -> Iterator[ast.AST]:
 def derived_names(
     nodes: list[ast.AST], is_source: NodePredicate, known: frozenset[str] = frozenset()
 ) -> frozenset[str]:
-    """The names that are given something made of a source, or of such a name."""
+    """The names to which values derived from a source are assigned."""
     given = [pair for node in nodes for pair in _assignments(node)]
     names = known
     for _ in range(MAX_ROUNDS):
@@ -65,7 +65,7 @@ def derived_names(
 
 
 def _assignments(node: ast.AST) -> Iterator[tuple[ast.AST, ast.AST]]:
-    """Targets with what they are given."""
+    """Assignment targets with their values."""
     if isinstance(node, ast.Assign):
         yield from ((target, node.value) for target in node.targets)
     elif isinstance(node, ast.AnnAssign | ast.NamedExpr) and node.value is not None:
@@ -83,7 +83,7 @@ def _target_names(target: ast.AST) -> Iterator[str]:
 
 
 def origin_parts(node: ast.AST) -> Iterator[ast.AST]:
-    """A value and what it is taken from: no arguments of calls, but for those of `len`, `str` and the like."""
+    """A value and what it is derived from; of calls, only the arguments of `len`, `str` and the like."""
     stack: list[ast.AST] = [node]
     while stack:
         part = stack.pop()
@@ -95,28 +95,28 @@ def origin_parts(node: ast.AST) -> Iterator[ast.AST]:
 
 
 def contains_source(node: ast.AST, is_source: NodePredicate, names: frozenset[str] = frozenset()) -> bool:
-    """True when an expression is made of a source or of one of some names."""
+    """True if an expression uses a source or one of the names."""
     return any(
         is_source(part) or (isinstance(part, ast.Name) and part.id in names) for part in walk_tree(node)
     )
 
 
 def is_from_source(node: ast.AST, is_source: NodePredicate, names: frozenset[str] = frozenset()) -> bool:
-    """True when a value is taken from a source or from one of some names."""
+    """True if a value is derived from a source or one of the names."""
     return any(
         is_source(part) or (isinstance(part, ast.Name) and part.id in names) for part in origin_parts(node)
     )
 
 
 def is_question(node: ast.AST) -> bool:
-    """True for a comparison of values, and for a call that looks into a text."""
+    """True for a comparison, and for a call that searches a text."""
     if isinstance(node, ast.Compare):
         return not any(isinstance(operator, ast.Is | ast.IsNot) for operator in node.ops)
     return isinstance(node, ast.Call) and called_name(node).rpartition(".")[2] in _TEXT_QUERIES
 
 
 def branch_conditions(nodes: list[ast.AST]) -> Iterator[ast.expr]:
-    """The expressions that say which way code goes."""
+    """The conditions of branches."""
     for node in nodes:
         if isinstance(node, ast.If | ast.IfExp | ast.While | ast.Assert):
             yield node.test
@@ -131,7 +131,7 @@ def branch_conditions(nodes: list[ast.AST]) -> Iterator[ast.expr]:
 
 
 def returned_expressions(nodes: list[ast.AST]) -> Iterator[ast.expr]:
-    """What functions hand back, but for what is only a part of a larger record."""
+    """The expressions that functions return, except parts of a larger record."""
     stack: list[ast.AST] = [node.value for node in nodes if isinstance(node, ast.Return) and node.value]
     while stack:
         node = stack.pop()

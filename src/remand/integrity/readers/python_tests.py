@@ -1,4 +1,4 @@
-"""The tests a Python file holds: by its syntax tree, or by its lines when this Python cannot parse it."""
+"""The tests in a Python file: by its syntax tree, or by its lines if this Python version cannot parse it."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ from remand.integrity.readers.python_tree import (
 )
 
 _PROPERTY = 20
-"""How many examples a property stands for."""
+"""How many examples a property test counts as."""
 _HELPER_NAMES = re.compile(r"^\.|test|conftest|helper|support|assert|check|verify|expect|approv|snapshot")
 _SET_UP = frozenset(("setUp", "setUpClass", "setup_method", "setup_class", "setup_module", "asyncSetUp"))
 _CATCH_ALL = frozenset(("AssertionError", "failureException", "Exception", "BaseException"))
 
 
 def parse_python_tests(tree: ast.Module) -> tuple[ParsedTest, ...]:
-    """Every test and every other function; of two of one name the last, which is the one that runs."""
+    """All tests and other functions; of several with one name, the last, which is the one that runs."""
     outer = module_skips(tree)
     found: dict[str, ParsedTest] = {}
     for scope, node in collected_functions(tree):
@@ -61,7 +61,7 @@ def parse_python_tests(tree: ast.Module) -> tuple[ParsedTest, ...]:
 
 
 def find_shadowed_tests(tree: ast.Module) -> dict[str, int]:
-    """The tests that another of the same name beside them takes the place of, with the line of the other."""
+    """Tests that a later one of the same name replaces, with the line of the later one."""
     found: dict[str, int] = {}
     for prefix, body in (
         ("", tree.body),
@@ -105,13 +105,13 @@ def _parse_test(node: Function, scope: FunctionScope) -> ParsedTest:
 
 
 def _decorators(node: Function, scope: FunctionScope) -> list[ast.expr]:
-    """What is put on a function and on the classes around it, by what it stands for."""
+    """The decorators of a function and of the classes around it, with imported names resolved."""
     given = (*scope.decorators, *node.decorator_list)
     return [scope.module.aliases.get(item.id, item) if isinstance(item, ast.Name) else item for item in given]
 
 
 def _decorator_values(decorator: ast.expr) -> ast.expr:
-    """A decorator, or the values alone where it gives a test parameters."""
+    """A decorator, or only the values if it gives a test parameters."""
     if isinstance(decorator, ast.Call) and last_name(decorator.func) == "parametrize":
         return call_argument(decorator, "argvalues", 1) or decorator
     return decorator
@@ -124,7 +124,7 @@ def _multiply(found: Assertion, times: int | None) -> Assertion:
 
 
 def _is_plain(node: Function, parts: list[ast.AST], names: dict[str, str]) -> bool:
-    """True when a test calls only what was imported from the product, and methods of what that returned."""
+    """True if a test calls only what it imported from the product, and methods of the results."""
     given = {argument.arg for argument in node.args.args}
     for part in parts:
         if not isinstance(part, ast.Call):
@@ -147,7 +147,7 @@ def _is_bare(node: ast.stmt) -> bool:
 
 
 def _relies_on_fixture(node: Function) -> bool:
-    """True when a fixture asserts for the test: benchmarks, snapshots, recorded figures."""
+    """True if a fixture asserts for the test: benchmarks, snapshots, recorded figures."""
     names = {argument.arg for argument in node.args.args}
     marks = {last_name(item.func if isinstance(item, ast.Call) else item) for item in node.decorator_list}
     return "benchmark" in marks or any(
@@ -156,7 +156,7 @@ def _relies_on_fixture(node: Function) -> bool:
 
 
 def _parameter_count(node: Function, scope: FunctionScope) -> int | None:
-    """How many cases a test has by its parameters; None when they are not written out."""
+    """The number of a test's cases by its parameters; None if these are not literal."""
     times = scope.times
     if any(isinstance(item, ast.Call) and last_name(item.func) == "given" for item in node.decorator_list):
         return _PROPERTY
@@ -188,7 +188,7 @@ def _example_count(node: Function) -> float:
 
 
 class _BodyReader:
-    """Reads a test's body: the assertions that are reached, and what keeps them from failing."""
+    """Reads a test's body: the assertions that are reached, and what prevents them from failing."""
 
     def __init__(self, function: Function, parts: list[ast.AST], module: ModuleContext) -> None:
         self.assertions: list[Assertion] = []
@@ -236,7 +236,7 @@ class _BodyReader:
             self.yields = True
 
     def _passes_over(self, node: ast.stmt) -> bool:
-        """True for a branch of a loop that passes over a row by the result it gave."""
+        """True for a branch of a loop that skips a row by its result."""
         if not isinstance(node, ast.If) or not all(isinstance(part, ast.Continue) for part in node.body):
             return False
         names = (part.id for part in walk_tree(node.test) if isinstance(part, ast.Name))
@@ -274,7 +274,7 @@ class _BodyReader:
         if not is_certain:
             self._read_body(node.orelse, times, is_conditional=is_conditional or not is_false(node.test))
         if not is_conditional and start < middle < len(self.assertions):
-            # Whichever way it goes, something is asserted.
+            # Every branch asserts something.
             self.assertions[start:] = [
                 item._replace(is_conditional=False) for item in self.assertions[start:]
             ]
@@ -294,7 +294,7 @@ class _BodyReader:
                 self._void_assertions(start, node.lineno, f"with {node_source(item)}")
 
     def _look_up(self, item: ast.withitem) -> ast.withitem:
-        """What a name at the head of a `with` stands for in the module."""
+        """The expression behind a name at the head of a `with`."""
         value = item.context_expr
         known = self._aliases.get(value.id) if isinstance(value, ast.Name) else None
         return ast.withitem(known) if known is not None else item
@@ -319,7 +319,7 @@ class _BodyReader:
 
 
 def _unrun_functions(parts: list[ast.AST]) -> frozenset[str]:
-    """The functions whose failures fail nothing: handed to a lazy `map` or to a thread, or never awaited."""
+    """Functions whose failures fail nothing: passed to a lazy `map` or a thread, or never awaited."""
     found = set(_bare_calls(parts) & {part.name for part in parts if isinstance(part, ast.AsyncFunctionDef)})
     statements = {id(part.value) for part in parts if isinstance(part, ast.Expr)}
     for part in parts:
@@ -334,7 +334,7 @@ def _unrun_functions(parts: list[ast.AST]) -> frozenset[str]:
 
 
 def _named_functions(parts: list[ast.AST]) -> frozenset[str]:
-    """The functions that are named and never called or handed on: `lambda: check`, `_ = check`, `check`."""
+    """Functions that are named but neither called nor passed on: `lambda: check`, `_ = check`, `check`."""
     own = {part.name for part in parts if isinstance(part, Function)}
     values = [
         part.body if isinstance(part, ast.Lambda) else part.value
@@ -349,13 +349,13 @@ def _named_functions(parts: list[ast.AST]) -> frozenset[str]:
 
 
 def _bare_calls(parts: list[ast.AST]) -> frozenset[str]:
-    """The functions that are called as statements of their own, and not awaited."""
+    """Functions called in statements of their own, without `await`."""
     values = [part.value for part in parts if isinstance(part, ast.Expr)]
     return frozenset(last_name(value.func) for value in values if isinstance(value, ast.Call))
 
 
 def _may_return(node: ast.stmt) -> bool:
-    """True for a branch that ends the test: what follows is only reached without it."""
+    """True for a branch that may end the test, so that what follows is reached only without it."""
     return isinstance(node, ast.If) and any(isinstance(part, ast.Return) for part in node.body)
 
 
@@ -364,7 +364,7 @@ def _handler_text(node: ast.ExceptHandler) -> str:
 
 
 def _assignments(parts: list[ast.AST]) -> asserts.KnownValues:
-    """What names stand for; not a list and its like that others may have filled by then."""
+    """The values of names, except lists and the like, which may have been filled since."""
     found: asserts.KnownValues = {}
     used = Counter(node.id for node in parts if isinstance(node, ast.Name))
     for node in parts:
@@ -382,7 +382,7 @@ def _swallows(handler: ast.ExceptHandler) -> bool:
 
 
 def _expects_any_error(item: ast.withitem) -> bool:
-    """`pytest.raises(Exception)`: an assertion inside fails, and that is what is expected."""
+    """True for `pytest.raises(Exception)`, which also expects a failing assertion inside."""
     call = item.context_expr
     is_raises = isinstance(call, ast.Call) and last_name(call.func) in ("raises", "assertRaises")
     return (
@@ -408,7 +408,7 @@ _WORD = re.compile(r"\w+")
 
 
 def parse_python_lines(lines: list[str]) -> tuple[ParsedTest, ...]:
-    """Every function named like a test."""
+    """Every function with the name of a test."""
     found: dict[str, ParsedTest] = {}
     scope = ""
     for at, line in enumerate(lines):

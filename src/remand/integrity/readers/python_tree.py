@@ -10,18 +10,18 @@ from hashlib import sha256
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 _TEXTLESS = (ast.Load, ast.Store, ast.Del)
 MAX_DEPTH = 300
-"""Levels of nesting that are read; nobody writes as many by hand."""
+"""Limit of nesting; nobody writes that many levels by hand."""
 
 
 class TooDeep(Exception):  # noqa: N818 - a property of the text, not a fault of ours
-    """The text is nested so deeply that it cannot be read."""
+    """The text is nested too deeply to be read."""
 
 
 _WHOLE = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
 
 def child_nodes(node: ast.AST) -> list[ast.AST]:
-    """The nodes right below one, kept with it: every rule walks the same trees."""
+    """The direct children of a node, cached on it: every rule walks the same trees."""
     kept: list[ast.AST] | None = node.__dict__.get("_child_nodes")
     if kept is None:
         kept = []
@@ -36,12 +36,12 @@ def child_nodes(node: ast.AST) -> list[ast.AST]:
 
 
 def walk_tree(node: ast.AST) -> list[ast.AST]:
-    """A node and everything inside it, level by level, as `ast.walk` has it. The tree may not change afterwards."""
+    """A node and everything inside it, level by level, like `ast.walk`. The tree must not change afterwards."""
     kept: list[ast.AST] | None = node.__dict__.get("_all_nodes")
     if kept is not None:
         return kept
     found = [node]
-    for one in found:  # it grows meanwhile
+    for one in found:  # The list grows meanwhile.
         found += one.__dict__.get("_child_nodes") or child_nodes(one)
     if isinstance(node, _WHOLE):
         node.__dict__["_all_nodes"] = found
@@ -49,7 +49,7 @@ def walk_tree(node: ast.AST) -> list[ast.AST]:
 
 
 def parse_python(text: str) -> ast.Module | None:
-    """The tree of a text; None when it is no Python of this version. Raises TooDeep."""
+    """The tree of a text; None if it is not valid in this Python version. Raises TooDeep."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
@@ -69,7 +69,7 @@ def parse_python(text: str) -> ast.Module | None:
 
 
 def node_source(node: ast.AST) -> str:
-    """The code of a node, laid out one way."""
+    """The code of a node in a normal layout."""
     try:
         return ast.unparse(node)
     except RecursionError:
@@ -77,7 +77,7 @@ def node_source(node: ast.AST) -> str:
 
 
 def dotted_name(node: ast.AST | None) -> str:
-    """A name with its dots, as `pytest.mark.skip`; empty for anything else."""
+    """A dotted name such as `pytest.mark.skip`; empty for anything else."""
     parts: list[str] = []
     while isinstance(node, ast.Attribute):
         parts.append(node.attr)
@@ -99,12 +99,12 @@ def last_name(node: ast.AST | None) -> str:
 
 
 def called_name(node: ast.AST) -> str:
-    """The dotted name a call calls; empty when it is none."""
+    """The dotted name of a called function; empty if it is no name."""
     return dotted_name(node.func) if isinstance(node, ast.Call) else ""
 
 
 def call_argument(call: ast.Call, name: str, place: int | None = None) -> ast.expr | None:
-    """An argument by keyword, or by its place."""
+    """An argument by keyword, or by position."""
     for keyword in call.keywords:
         if keyword.arg == name:
             return keyword.value
@@ -114,7 +114,7 @@ def call_argument(call: ast.Call, name: str, place: int | None = None) -> ast.ex
 
 
 def parse_number(node: ast.AST | None) -> float | None:
-    """The number a node is, with its sign."""
+    """The number that a node is, with its sign; None if it is none."""
     sign = 1.0
     while isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub | ast.UAdd):
         sign = -sign if isinstance(node.op, ast.USub) else sign
@@ -128,7 +128,7 @@ def parse_number(node: ast.AST | None) -> float | None:
 
 
 def is_literal(node: ast.AST | None) -> bool:
-    """True when a node is made of constants alone."""
+    """True if a node consists of constants only."""
     if node is None:
         return False
     whole = (ast.Constant, ast.Tuple, ast.List, ast.Set, ast.Dict, ast.UnaryOp, ast.operator, ast.unaryop)
@@ -136,12 +136,12 @@ def is_literal(node: ast.AST | None) -> bool:
 
 
 def all_nodes(nodes: Iterable[ast.AST]) -> list[ast.AST]:
-    """Some nodes with everything inside them."""
+    """Nodes with everything inside them."""
     return [part for node in nodes for part in walk_tree(node)]
 
 
 def constant_texts(parts: Iterable[ast.AST]) -> frozenset[str]:
-    """The constants among some nodes, as they are written, small ones left out."""
+    """The constants in some nodes as written, without small ones."""
     found = (part.value for part in parts if isinstance(part, ast.Constant))
     written = {
         _constant_text(value) for value in found if not isinstance(value, bool | None | type(Ellipsis))
@@ -156,7 +156,7 @@ def _constant_text(value: object) -> str:
 
 
 def node_words(parts: Iterable[ast.AST]) -> frozenset[str]:
-    """The names, attributes and constants among some nodes."""
+    """The names, attributes and constants in some nodes."""
     return frozenset(word for part in parts if (word := _node_word(part)))
 
 
@@ -171,7 +171,7 @@ def _node_word(node: ast.AST) -> str:
 
 
 def fingerprint(parts: Iterable[ast.AST]) -> str:
-    """The same for the same code, whatever its layout, comments and place."""
+    """Equal for the same code, whatever its layout, comments and position."""
     words = (f"{type(part).__name__}:{_node_word(part)}" for part in parts if not isinstance(part, _TEXTLESS))
     return sha256("\0".join(words).encode("utf-8", "replace")).hexdigest()[:16]
 
@@ -192,12 +192,12 @@ def parameter_names(node: Function) -> frozenset[str]:
 
 
 def called_functions(parts: Iterable[ast.AST]) -> frozenset[str]:
-    """The last names of everything that is called among some nodes."""
+    """The last names of all called functions in some nodes."""
     return frozenset(name for part in parts if isinstance(part, ast.Call) and (name := last_name(part.func)))
 
 
 def without_docstring(body: list[ast.stmt]) -> list[ast.stmt]:
-    """The statements of a body, its docstring left out."""
+    """The statements of a body without its docstring."""
     first = body[0] if body else None
     if (
         isinstance(first, ast.Expr)
@@ -209,7 +209,7 @@ def without_docstring(body: list[ast.stmt]) -> list[ast.stmt]:
 
 
 def is_false(node: ast.expr) -> bool:
-    """True for a condition that never holds, as it is written."""
+    """True for a condition that obviously never holds."""
     if isinstance(node, ast.Constant):
         return not node.value
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
@@ -220,7 +220,7 @@ def is_false(node: ast.expr) -> bool:
 
 
 def is_true(node: ast.expr) -> bool:
-    """True for a condition that always holds, as it is written."""
+    """True for a condition that obviously always holds."""
     if isinstance(node, ast.Constant):
         return bool(node.value)
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
@@ -231,7 +231,7 @@ def is_true(node: ast.expr) -> bool:
 
 
 def imported_names(nodes: Iterable[ast.AST]) -> dict[str, str]:
-    """What each imported name stands for, as `t` for `time` and `TestCase` for `unittest.TestCase`."""
+    """What each imported name stands for, such as `t` for `time` and `TestCase` for `unittest.TestCase`."""
     found: dict[str, str] = {}
     for node in nodes:
         if isinstance(node, ast.Import):
@@ -251,7 +251,7 @@ def resolve_name(node: ast.AST | None, names: dict[str, str]) -> str:
 
 
 def iterate_functions(tree: ast.Module) -> Iterator[tuple[str, Function]]:
-    """Every function with the classes and functions it stands in, as `Cart.total`."""
+    """Every function, named with the classes and functions around it, such as `Cart.total`."""
     stack: list[tuple[str, ast.AST]] = [("", tree)]
     while stack:
         prefix, node = stack.pop()
@@ -271,7 +271,7 @@ def _inner_statements(node: ast.AST) -> Iterator[ast.AST]:
 
 
 def import_time_nodes(tree: ast.Module) -> Iterator[ast.AST]:
-    """Every node that is run when the module is imported: no function bodies, no `__main__` part."""
+    """Every node that runs when the module is imported: not function bodies and the `__main__` block."""
     stack: list[ast.AST] = list(tree.body)
     while stack:
         node = stack.pop()
@@ -282,12 +282,12 @@ def import_time_nodes(tree: ast.Module) -> Iterator[ast.AST]:
 
 
 def is_main_guard(node: ast.AST) -> bool:
-    """True for the part of a module that is run when the module is run by itself."""
+    """True for the block of a module that runs only when it is the main program."""
     return isinstance(node, ast.If) and "__name__" in node_words(walk_tree(node.test))
 
 
 def has_computation(node: Function) -> bool:
-    """True when a function loops, reckons or calls."""
+    """True if a function loops, calculates or calls."""
     working = (ast.For, ast.While, ast.ListComp, ast.GeneratorExp, ast.DictComp, ast.SetComp)
     for part in walk_tree(node):
         if isinstance(part, working):

@@ -26,14 +26,14 @@ is not deepEqual equal same strictEqual notEqual ok true false truthy falsy thro
 rejects like match regex snapshot pass fail notOk
 """)
 _TYPE_CHECKS = frozenset(("expectTypeOf", "assertType", "expectType", "expectAssignable", "expectError"))
-"""Assertions that a type checker judges."""
+"""Assertions that a type checker checks."""
 _HELPER = re.compile(r"(assert|check|verify|expect|ensure)[A-Z]\w*")
 _ANYTHING = frozenset(("anything", "any", "objectContaining", "stringContaining", "arrayContaining"))
 _FLAGS = frozenset(("true", "false", "null", "undefined"))
 
 
 MAX_CHAIN = 50
-"""Links of a chain of calls that are followed."""
+"""Limit of calls followed in a chain."""
 
 
 class FoundAssertion(NamedTuple):
@@ -62,7 +62,7 @@ def chain_links(node: Node | None) -> list[Node]:
 
 
 def callee_names(code: BracketedCode, call: Node) -> list[str]:
-    """The names that a call is made by: `["assert", "equal"]`; a part that is no name is an empty one."""
+    """The names of a called function: `["assert", "equal"]`; a part that is no name is empty."""
     links = chain_links(call.child("function"))
     return [
         code.text(link.start) if link.stop == link.start + 1 and link.field != "arguments" else ""
@@ -71,7 +71,7 @@ def callee_names(code: BracketedCode, call: Node) -> list[str]:
 
 
 def find_assertions(code: BracketedCode, parts: Iterable[Node]) -> list[FoundAssertion]:
-    """The assertions in some parts of a file, in their order, those inside others left out."""
+    """The assertions in some parts of a file, in order, without nested ones."""
     made = [found for part in parts for node in part.walk() for found in _assertions_at(code, node)]
     found: list[FoundAssertion] = []
     for item in sorted(made, key=lambda one: one.place):
@@ -124,7 +124,7 @@ def _build(
 
 
 class _MatcherChain(NamedTuple):
-    """The names after an `expect(…)`, what the last of them is given, and the place behind."""
+    """The names after an `expect(…)`, the arguments of the last one, and the position after it."""
 
     names: list[str]
     arguments: list[Node]
@@ -151,7 +151,7 @@ def _matcher_chain(code: BracketedCode, node: Node) -> _MatcherChain:
 
 
 def _should_assertion(code: BracketedCode, node: Node, place: int) -> Iterator[FoundAssertion]:
-    """`total.should.equal(3)`, and `.should('have.text', 'x')` of a page."""
+    """`total.should.equal(3)`, and `.should('have.text', 'x')` for a page."""
     subject = code.node_text(node.child("object"))
     above = node.parent
     if above is not None and above.kind == "call_expression" and node.field == "function":
@@ -210,7 +210,7 @@ _BOUNDS = {
 def _response_assertion(
     code: BracketedCode, node: Node, function: Node, arguments: list[Node]
 ) -> FoundAssertion:
-    """`.expect(201, { slug: 'my-post' })` of a request: each argument is compared."""
+    """`.expect(201, { slug: 'my-post' })` on a request: compares each argument."""
     is_value = any(
         code.kind(item.start) in (STRING, NUMBER) or item.kind in ("array", "object") for item in arguments
     )
@@ -238,7 +238,7 @@ def _strength(code: BracketedCode, chain: _MatcherChain) -> int:
     if is_turned:
         return LOOSE if first in ("null", "undefined") else BOUNDED
     if matcher in ("toBeNull", "toBeUndefined", "toBeNaN"):
-        return EXACT  # as exact a value as any
+        return EXACT  # As exact as any value.
     if matcher in _BOUNDED or not chain.arguments:
         return BOUNDED
     return _argument_strength(code, chain.arguments[0], first)
@@ -258,7 +258,7 @@ def _argument_strength(code: BracketedCode, value: Node, shown: str) -> int:
 
 
 def _is_constant(code: BracketedCode, start: int, stop: int) -> bool:
-    """True for `expect(true)` and `expect(1 + 1)`: nothing of the product is looked at."""
+    """True for `expect(true)` and `expect(1 + 1)`, which check nothing of the product."""
     tokens = code.tokens[start:stop]
     return (
         bool(tokens)
@@ -284,7 +284,7 @@ def _tolerance(matcher: str, arguments: list[str]) -> float:
 
 
 def _slack(matcher: str, arguments: list[str]) -> float:
-    """How far off may be what a test compares nearly, in units of the last digit, where it says so."""
+    """The tolerance of an approximate comparison, in units of the last digit, if given."""
     numbers = [_parse_number(text) for text in arguments]
     if len(numbers) < 2 or numbers[0] is None or numbers[1] is None:
         return 0.0
@@ -302,7 +302,7 @@ def _parse_number(text: str) -> float | None:
 
 
 def _conjunct_count(code: BracketedCode, value: Node) -> int:
-    """How many things `a && b && c` says at once."""
+    """How many conditions `a && b && c` combines."""
     count = 1
     while value.kind == "binary_expression":
         left, right = value.child("left"), value.child("right")
@@ -314,14 +314,14 @@ def _conjunct_count(code: BracketedCode, value: Node) -> int:
 
 def _value_count(code: BracketedCode, arguments: list[Node]) -> int:
     if arguments and arguments[0].kind == "template_string":
-        return max(1, code.text(arguments[0].start).count('": '))  # the members of a snapshot
+        return max(1, code.text(arguments[0].start).count('": '))  # The members of a snapshot.
     is_listed = bool(arguments) and arguments[0].kind in ("array", "object")
     return max(1, len(arguments[0].children)) if is_listed else 1
 
 
 def _assert_strength(code: BracketedCode, method: str, arguments: list[Node]) -> int:
     if method == "pass":
-        return LOOSE  # the test got there, which is what it asks
+        return LOOSE  # The test got there, which is all it checks.
     if not arguments:
         return NOTHING
     shown = [code.node_text(item) for item in arguments[:2]]

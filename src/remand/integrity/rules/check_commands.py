@@ -23,13 +23,13 @@ _SCRIPT = re.compile(r"([\w:-]+): ")
 _KEYS = frozenset(
     ("args", "rev", "repo", "id", "env", "with", "name", "uses", "if", "run", "entry", "files", "exclude")
 )
-"""Keys of a pipeline or of hooks, and no names of scripts."""
+"""Keys of a pipeline or of hooks, which are not names of scripts."""
 _EXPRESSION = re.compile(r"\$\{\{.*?\}\}")
-"""What a pipeline fills in: its `||` is no shell's."""
+"""An expression that a pipeline fills in: its `||` is not the shell's."""
 
 
 class CommandChange:
-    """The commands of one file, base and head. Many rules ask, so they are read once."""
+    """The commands of one file, base and head; read once for several rules."""
 
     def __init__(self, view: ChangedFile) -> None:
         self.after = view.after
@@ -54,7 +54,7 @@ def command_changes(changeset: Changeset) -> Iterator[CommandChange]:
 
 
 def check_names(command: ShellCommand) -> set[str]:
-    """The checks a command runs; of a package script its own name, too."""
+    """The checks that a command runs; for a package script, also the script's name."""
     names = {name for _, name in command.tools}
     script = _SCRIPT.match(command.text)
     return names | ({script[1]} if script and script[1] not in _KEYS else set())
@@ -84,7 +84,7 @@ _BYPASSES = re.compile(
 _CONDITION = re.compile(
     r"^\s*-?\s*if:\s*(?!.*(?:always\(\)|cancelled\(\)|failure\(\)|\.draft\b|\b(?:matrix|runner|needs|steps)\.))\S"
 )
-"""A condition that leaves a check out by more than the machine, or what ran before it."""
+"""A condition that skips a check for other reasons than the machine or an earlier step."""
 _TEE = re.compile(r"\|\s*(?:tee|tail|head|cat|grep|sed|awk|less)\b")
 _FALLBACK = re.compile(r"(\|\||\|\s*(?=(?:tail|head|cat|grep|sed|awk|less)\b))")
 _ASKS = re.compile(r"(?:-\s+|run:\s*)*if\s+!?\s*\S")
@@ -92,11 +92,11 @@ _FAILS = re.compile(
     r"\bexit\s+(?:[1-9]|\$)|\bfalse\b|\breturn\s+(?:[1-9]|\$)|=1\b|=\$\?|::error|\bfail\w*\+|[Ff]ail\w*="
 )
 _ABOVE, _BELOW = 14, 60
-"""Lines of a step or job that are looked at around one of them."""
+"""How many lines of a step or job are read around one of them."""
 
 
 def find_ignored_failures(changeset: Changeset) -> Iterator[Suspicion]:
-    """New lines by which a check's failure is lost."""
+    """New lines that drop a check's failure."""
     for change in command_changes(changeset):
         for command in change.added_commands:
             if _loses_failure(command, change):
@@ -133,7 +133,7 @@ def _loses_failure(command: ShellCommand, change: CommandChange) -> bool:
 
 
 def _is_failure_replaced(text: str) -> bool:
-    """True when something else may succeed in a check's place: `jest || node report.js`, `pytest | tail`."""
+    """True if something else may succeed in a check's place: `jest || node report.js`, `pytest | tail`."""
     check, sign, rest = _FALLBACK.split(text, maxsplit=1) if _FALLBACK.search(text) else (text, "", "")
     if not sign or not check_tools_in(check):
         return False
@@ -141,7 +141,7 @@ def _is_failure_replaced(text: str) -> bool:
 
 
 def _ends_in_other_command(text: str, change: CommandChange) -> bool:
-    """True where another command after a check says how the line ends, and no shell stops at the first failure."""
+    """True if a command after a check decides the line's status, and no shell stops at the first failure."""
     is_lenient = change.path.endswith("package.json") or (
         change.after is not None and change.after.language == "make"
     )
@@ -155,14 +155,14 @@ def _ends_in_other_command(text: str, change: CommandChange) -> bool:
 
 
 def _fails_inside(command: ShellCommand, change: CommandChange) -> bool:
-    """True when a check that an `if` asks for is made to fail the run in one of its branches."""
+    """True if one of the branches of an `if` on a check makes the run fail."""
     lines = change.after.lines[command.line - 1 : command.line + _BELOW] if change.after else []
     end = next((at for at, line in enumerate(lines) if re.search(r"(^|[\s;])fi\b", line)), len(lines))
     return any(_FAILS.search(line) for line in lines[: end + 1])
 
 
 def _has_ignoring_dash(text: str, change: CommandChange) -> bool:
-    """True for a line that starts with `-`, by which make and tox go on whatever it ends with."""
+    """True for a line that starts with `-`, which makes make and tox ignore its status."""
     takes_dash = change.path.endswith("tox.ini") or (
         change.after is not None and change.after.language == "make"
     )
@@ -170,7 +170,7 @@ def _has_ignoring_dash(text: str, change: CommandChange) -> bool:
 
 
 def _keeps_status(text: str, change: CommandChange) -> bool:
-    """True for a pipe into `tee`, and nothing else, where a pipe fails with its first command."""
+    """True for a pipe only into `tee`, if a pipe fails with its first command."""
     if not _TEE.search(text) or _IGNORES.search(_TEE.sub("", text)):
         return False
     return change.after is not None and (
@@ -179,19 +179,19 @@ def _keeps_status(text: str, change: CommandChange) -> bool:
 
 
 def _is_unguarded(command: ShellCommand, change: CommandChange) -> bool:
-    """True but for an `exit 0` that some branch guards."""
+    """True except for an `exit 0` inside a branch."""
     line = change.after.lines[command.line - 1] if change.after and command.line else ""
     return not command.text.startswith("exit 0") or not line.startswith((" ", "\t"))
 
 
 def _is_at_check(command: ShellCommand, change: CommandChange) -> bool:
-    """True when the step or job a line belongs to runs a check that the base ran, too."""
+    """True if a line's step or job runs a check that the base also ran."""
     near = _step_lines(change.after.lines, command.line - 1) if change.after else []
     return bool(change.old_tools) and any(check_tools_in(line) & change.old_tools for line in near)
 
 
 def _is_at_last_check(command: ShellCommand, change: CommandChange) -> bool:
-    """True when a check that the base ran is run nowhere else in the file."""
+    """True if a check that the base ran is run nowhere else in the file."""
     if change.after is None:
         return False
     near = _step_lines(change.after.lines, command.line - 1)
@@ -252,11 +252,11 @@ _ADDOPTS = re.compile(
 _PLACES = re.compile(
     r"(?<=\s)(\./[\w./-]+|[\w.-]+/[\w./-]*|tests?|spec|[\w./-]+\.(?:py|[jt]sx?|go)(?:::[\w:]+)?)(?=\s|$|[\"'])"
 )
-"""The files and folders a command names."""
+"""The files and folders that a command names."""
 
 
 def find_narrowed_checks(changeset: Changeset) -> Iterator[Suspicion]:
-    """A check that takes the place of another and looks at less, or asks for less."""
+    """Checks replaced by one that covers or requires less."""
     for change in command_changes(changeset):
         for command in change.added_commands:
             code = _command_code(command, change)
@@ -265,7 +265,7 @@ def find_narrowed_checks(changeset: Changeset) -> Iterator[Suspicion]:
 
 
 def _command_code(command: ShellCommand, change: CommandChange) -> str:
-    """The code of the suspicion a new command is; empty when it is none."""
+    """The code of the suspicion for a new command; empty if there is none."""
     if _ADDOPTS.search(command.text):
         return "tests_left_out"
     old = next(
@@ -287,7 +287,7 @@ def _command_code(command: ShellCommand, change: CommandChange) -> str:
 
 
 def _looks_at_less(old: str, new: str) -> bool:
-    """True when a runner is given a part of what it was given, or a part where it was given nothing."""
+    """True if a runner gets part of its earlier paths, or paths where it had none."""
     had, has = (_PLACES.findall(without_tools(text)) for text in (old, new))
     if not has or set(has) & set(had):
         return False
@@ -309,7 +309,7 @@ def _is_part(place: str, had: list[str]) -> bool:
 
 
 def _asks_less(old: str, new: str) -> bool:
-    """True when a flag that made the check stricter is gone or gives more room."""
+    """True if a flag that made the check stricter is gone or allows more."""
     if set(_STRICT.findall(old)) - set(_STRICT.findall(new)) or set(_LENIENT.findall(new)) - set(
         _LENIENT.findall(old)
     ):
@@ -329,7 +329,7 @@ _SAME_TOOLS = (
 
 
 def _is_still_run(tool: tuple[str, str], new: set[tuple[str, str]]) -> bool:
-    """True when a check is run under another name, or by the tool that took its place."""
+    """True if a check runs under another name, or by the tool that replaced it."""
     names = {name for category, name in new if category == tool[0]}
     return any(tool[1] in family and family & names for family in _SAME_TOOLS) or any(
         name.startswith(f"{tool[1]}-") for name in names

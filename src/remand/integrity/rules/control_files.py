@@ -29,7 +29,7 @@ _HOOK_WORDS = ("hook", "permission", "deny", "sandbox", "trust", "allow")
 
 
 def find_protected_changes(changeset: Changeset) -> Iterator[Suspicion]:
-    """Gate policy, hooks, ledgers below the top, and whatever the policy names, changed at all."""
+    """Any change to the gate policy, hooks, nested ledgers, and the policy's protected files."""
     patterns = (*ALWAYS_PROTECTED, *changeset.comparison.protected)
     for view in changeset.views:
         change = view.change
@@ -43,7 +43,7 @@ def find_protected_changes(changeset: Changeset) -> Iterator[Suspicion]:
 
 
 def find_host_setting_changes(changeset: Changeset) -> Iterator[Suspicion]:
-    """Settings of an agent's host, where hooks or permissions in them differ."""
+    """Changes to hooks or permissions in an agent host's settings."""
     for view in changeset.views:
         if _SETTINGS.search(view.path) or _SETTINGS.search(view.change.base_path):
             old, new = _guarding_settings(view.before), _guarding_settings(view.after)
@@ -54,7 +54,7 @@ def find_host_setting_changes(changeset: Changeset) -> Iterator[Suspicion]:
 
 
 def _guarding_settings(source: SourceFile | None) -> str:
-    """The parts of a host's settings that guard, as one text."""
+    """The hooks and permissions in a host's settings, as one text."""
     if source is None:
         return ""
     try:
@@ -115,7 +115,7 @@ def _find_pre_commit_changes(view: ChangedFile) -> Iterator[Suspicion]:
 
 
 def _hook_limits(source: SourceFile | None) -> dict[str, set[str]]:
-    """By hook: the settings that keep it from files of the product, or from running by itself."""
+    """For each hook, the settings that exclude product files or automatic runs."""
     found: dict[str, set[str]] = {}
     name = ""
     for line in source.lines if source else ():
@@ -139,14 +139,14 @@ def _is_limit(key: str, value: str) -> bool:
 
 
 def find_narrowed_triggers(changeset: Changeset) -> Iterator[Suspicion]:
-    """Pipelines that no longer run on what they ran on."""
+    """Pipelines that no longer run for what they ran for."""
     for view in changeset.views:
         if not is_pipeline_path(view.path) or view.before is None or ".github/workflows" not in view.path:
             continue
         old, new = _trigger_events(view.before), _trigger_events(view.after)
         lost = sorted((old - new) & {"push", "pull_request", "pull_request_target", "merge_group"})
         if lost == ["push"] and "pull_request" in new:
-            lost = []  # what is to be merged is still checked
+            lost = []  # Pull requests are still checked.
         ignored = sorted(
             path
             for path in _ignored_paths(view.after) - _ignored_paths(view.before)
@@ -207,7 +207,7 @@ _ROOTS = ("", "src", "tests", "test", "lib", "python")
 
 
 def find_shadowed_tools(changeset: Changeset) -> Iterator[Suspicion]:
-    """Added files that are found before what they are named after."""
+    """Added files that are found before the tool or module of the same name."""
     for view in changeset.views:
         change = view.change
         if change.status not in ("A", "R", "T"):

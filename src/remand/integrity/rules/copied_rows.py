@@ -1,4 +1,4 @@
-"""Lines of the product that hold what a test passes in and what it expects, and patterns that look for both."""
+"""Product lines with both a test's input and its expected value, and patterns that search for both."""
 
 from __future__ import annotations
 
@@ -29,24 +29,24 @@ from remand.integrity.rules.special_cases import (
 )
 
 MAX_LITERALS = 400
-"""Literals of a test from which on it holds data."""
+"""A test with this many literals contains data."""
 REACH = 2
-"""Lines below a comparison in which its answer stands."""
+"""How many lines below a comparison its answer may be."""
 FIGURES = 3
-"""Digits from which on a number is telling."""
+"""A number with this many digits is distinctive."""
 _FAILS = re.compile(r"\b(?:raise|throw|panic|Err|errors?|Errorf|bail|abort|assert\w*|log\w*|print\w*)\b")
 _COMPARES = re.compile(r"==|\bcase\b|\bin\b|=>")
 
 
 class AskedValue(NamedTuple):
-    """What a test passes in beside a value, and what it expects."""
+    """A test's input, with its other inputs, and the expected value."""
 
     beside: frozenset[str]
     answers: frozenset[str]
 
 
 class LiteralRow(NamedTuple):
-    """A literal of an added line that an input may be, with those that may be its answer."""
+    """A literal of an added line that may be an input, with those that may be its answer."""
 
     line: int
     text: str
@@ -72,15 +72,16 @@ def added_rows(view: ChangedFile) -> list[LiteralRow]:
 
 
 def _is_figure(value: str) -> bool:
-    """True for a number of several digits, also as a text."""
+    """True for a number of several digits, also in a text."""
     return sum(map(str.isdigit, value)) >= FIGURES and WRITTEN_NUMBER.fullmatch(value.strip("'")) is not None
 
 
 def copied_row(rows: list[LiteralRow], cases: list[ParsedTest]) -> SpecialCase | None:
-    """The first row that holds what a test passes in and what the test expects of it.
+    """The first row with a test's input and its expected value.
 
-    At least half of the rows must: a table of which tests try some rows is data. Of rows with a number as
-    their input all must, two at least, with long answers; one is enough that has a further argument.
+    At least half of the rows must match: a table of which tests try only some rows is data. Rows with a
+    number as their input must all match, at least two, with long answers; one is enough if it has another
+    argument.
     """
     expected = _expected_by_input(cases) if rows else {}
     texts = [row for row in rows if not _is_figure(row.value)]
@@ -119,7 +120,7 @@ def _literals_by_line(source: SourceFile, lines: dict[int, str]) -> dict[int, se
 
 
 def _expected_by_input(cases: list[ParsedTest]) -> dict[str, list[AskedValue]]:
-    """What tests expect, by each value that they pass in; of tables, by each value in them."""
+    """The expectations of tests by each input value; for tables, by each value in them."""
     found: defaultdict[str, list[AskedValue]] = defaultdict(list)
     for case in cases:
         is_table = any(item.times > 1 for item in case.assertions) or not case.assertions
@@ -139,7 +140,7 @@ def _is_named_in(text: str, subject: str) -> bool:
 
 
 def exhausted_table(cases: list[SpecialCase], questions: list[frozenset[str]]) -> SpecialCase | None:
-    """The first row of a table, or of branches in a row, every one of which a test asks."""
+    """The first row of a table, or of consecutive branches, if tests ask for every row."""
     groups: defaultdict[str, list[SpecialCase]] = defaultdict(list)
     for case in cases:
         groups[case.function].append(case)
@@ -149,7 +150,8 @@ def exhausted_table(cases: list[SpecialCase], questions: list[frozenset[str]]) -
 
 
 def _is_exhausted(group: list[SpecialCase], questions: list[frozenset[str]]) -> bool:
-    """True when tests ask every row of a table, and most rows have figures: facts have rows that nobody tests.
+    """True if tests ask for every row of a table and most rows have figures: a table of facts has rows that
+    nobody tests.
 
     Words alone are no sign: a table of choices has few rows, and each may have a test.
     """
@@ -164,19 +166,19 @@ def _values(case: SpecialCase) -> list[str]:
 
 
 def _has_figures(case: SpecialCase) -> bool:
-    """True when a row compares with figures, or answers a text with figures or a fraction: no code of a choice."""
+    """True if a row compares with figures, or answers a text with figures or a fraction, unlike a choice's code."""
     told = [*_values(case), *(answer for answer in case.answers if answer[:1] == "'" or "." in answer)]
     return any(len(value.strip("'-")) > 1 and any(map(str.isdigit, value)) for value in told)
 
 
 def _asks(question: frozenset[str], case: SpecialCase) -> bool:
-    """True when one test has what a row compares with, in parts perhaps, and what it answers."""
+    """True if one test has a row's input (perhaps in parts) and its answer."""
     wanted = {part for value in (*case.answers, *_values(case)) for part in _parts(value)}
     return bool(case.answers) and wanted <= question
 
 
 def _spelled_out(question: frozenset[str]) -> frozenset[str]:
-    """The literals of a test with the parts they are joined of: `1999`, `4` and `5` of "1999-04-05"."""
+    """A test's literals, with the parts of combined ones: `1999`, `4` and `5` of "1999-04-05"."""
     return frozenset(part for value in question for part in (value.strip("'").casefold(), *_parts(value))) | {
         "0",
         "1",
@@ -208,12 +210,12 @@ def written_constants(sources: list[SourceFile]) -> frozenset[str]:
 
 
 def writes_values(item: Assertion) -> bool:
-    """False for an assertion about names alone, as in a loop over a table; a message is no value."""
+    """False for an assertion about names only, as in a loop over a table; a message is no value."""
     return any("{" not in text and "%" not in text for text in item.literals)
 
 
 def test_patterns(source: SourceFile) -> Iterator[tuple[int, str]]:
-    """Patterns by which a file finds what tests expect of a function of its own."""
+    """Patterns by which a file finds the expectations of tests for one of its functions."""
     if source.tree is None or not source.functions:
         return
     names = "|".join(re.escape(node.name) for _, node in source.functions)

@@ -1,4 +1,4 @@
-"""Hooks, fixtures and decorators that alter test results, and code that forges the reports gates read."""
+"""Hooks, fixtures and decorators that alter test results, and code that forges the reports that gates read."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ makereport sessionfinish runtest pyfunc_call exception logreport teststatus unco
 """)
 _REPLACES = word_set("pytest_pyfunc_call pytest_runtest_protocol pytest_runtestloop pytest_runtest_call")
 _OPTIONS = word_set("keyword markexpr deselect ignore ignore_glob args collectonly lf cov_fail_under no_cov")
-"""Options by which a run has fewer tests, or asks for less."""
+"""Options that leave out tests, or lower what a run requires."""
 _APPENDING_METHODS = frozenset(("append", "extend", "insert"))
 _ASSERTS = re.compile(
     r"fail|assert(?:Not)?(?:Equal|True|False|Is|IsNot|IsNone|IsInstance|In|Raises|RaisesRegex|Regex|Greater\w*|Less\w*|Almost\w*"
@@ -43,7 +43,7 @@ _RUNNERS = frozenset(("it", "test", "describe", "expect", "assert", "fail"))
 
 
 def find_altered_results(changeset: Changeset) -> Iterator[Suspicion]:
-    """Result hooks, deselection, retries, focused fixtures and replaced matchers that the base has not."""
+    """New result hooks, deselection, retries, focused fixtures and replaced matchers."""
     own = changeset.own_packages
     for view in changeset.views:
         if view.after is None:
@@ -82,7 +82,7 @@ def _alterations(source: SourceFile, own: frozenset[str]) -> Alterations:
 
 
 def _hook_reason(node: Function) -> str:
-    """Why a hook of pytest is suspicious; empty when it is not."""
+    """Why a hook of pytest is suspicious; empty if it is not."""
     if any(word in node.name for word in _RESULT_HOOKS):
         changed = _changes_result(node)
         if changed:
@@ -102,7 +102,7 @@ def _hook_reason(node: Function) -> str:
 
 
 def _changes_options(node: Function) -> str:
-    """Whether the options that pick tests are set where the user gave others."""
+    """Why setting options that select tests is suspicious; empty if it is not."""
     targets = (target for part in walk_tree(node) if isinstance(part, ast.Assign) for target in part.targets)
     for target in targets:
         inner = target.value if isinstance(target, ast.Subscript) else target
@@ -153,7 +153,7 @@ def _returns_truth(node: Function) -> bool:
 
 
 def _drops_items(node: Function) -> str:
-    """Whether collected tests are taken away or marked, other than by an option the user gives."""
+    """Why removing or marking collected tests is suspicious; empty if the user's own option does it."""
     if any(_removes_items(part, node) for part in walk_tree(node)):
         return "takes tests out of the collection"
     is_marking = any(
@@ -199,7 +199,7 @@ def _is_autouse(node: Function) -> bool:
 
 
 def _autouse_alterations(node: Function, source: SourceFile, own: frozenset[str]) -> Alterations:
-    """A fixture of every test that makes the product answer with constants, or with what it writes out."""
+    """Automatic fixtures that make the product answer with constants, or with what they write."""
     for part in walk_tree(node):
         if not isinstance(part, ast.Call) or last_name(part.func) not in ("setattr", "patch", "object"):
             continue
@@ -219,7 +219,7 @@ def _autouse_alterations(node: Function, source: SourceFile, own: frozenset[str]
 
 
 def _is_own(call: ast.Call, source: SourceFile, own: frozenset[str]) -> bool:
-    """True when something of the project itself is replaced."""
+    """True if something of the project itself is replaced."""
     first = call.args[0] if call.args else None
     if isinstance(first, ast.Constant):
         return str(first.value).partition(".")[0] in own
@@ -227,7 +227,7 @@ def _is_own(call: ast.Call, source: SourceFile, own: frozenset[str]) -> bool:
 
 
 def _is_outside(call: ast.Call) -> bool:
-    """True for the usual things tests must not touch: network, clock, files, environment."""
+    """True for what tests usually must not touch: network, clock, files, environment."""
     words = " ".join(sorted(node_words(walk_tree(call)))).lower()
     return bool(
         re.search(
@@ -254,7 +254,7 @@ def _ignored_file_alterations(tree: ast.Module) -> Alterations:
 
 
 def _load_tests_alterations(source: SourceFile) -> Alterations:
-    """A `load_tests` that leaves out what the loader found."""
+    """A `load_tests` that leaves out loaded tests."""
     for name, node in source.functions:
         found = node.args.args[1].arg if len(node.args.args) > 1 else ""
         if name == "load_tests" and found not in node_words(
@@ -269,7 +269,7 @@ def _load_tests_alterations(source: SourceFile) -> Alterations:
 
 
 def _assertion_alterations(source: SourceFile) -> Alterations:
-    """Assertions of unittest that a class of tests replaces, without asking the one it replaces."""
+    """Assertions of unittest that a test class overrides without calling the original."""
     for owner in source.nodes_of(ast.ClassDef):
         if not any("TestCase" in last_name(base) for base in owner.bases):
             continue
@@ -320,7 +320,7 @@ def _script_alterations(code: BracketedCode) -> Alterations:
 
 
 def find_hollow_decorators(changeset: Changeset) -> Iterator[Suspicion]:
-    """Tests under a decorator that neither calls nor hands on what it decorates."""
+    """Tests under a decorator that neither calls nor returns the decorated function."""
     for view in changeset.views:
         if view.after is None or view.after.tree is None or not view.is_test:
             continue
@@ -338,7 +338,7 @@ def _hollow_decorators(tree: ast.Module) -> set[str]:
 
 
 def _is_used(node: Function, given: str) -> bool:
-    """True when a name is used for anything but `functools.wraps`."""
+    """True if a name is used for anything but `functools.wraps`."""
     wrapped = {
         id(argument)
         for part in walk_tree(node)
@@ -358,7 +358,7 @@ _IS_REPORT = re.compile(
 
 
 def find_forged_reports(changeset: Changeset) -> Iterator[Suspicion]:
-    """Reports made by tests or found by looking at the runner's arguments."""
+    """Reports written by tests, or found through the runner's arguments."""
     for view in changeset.code_views:
         if view.after is not None and view.after.language not in ("shell", "make"):
             for line, text in view.find_added(_forged_reports):

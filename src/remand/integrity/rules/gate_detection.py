@@ -1,4 +1,4 @@
-"""Product code that finds out whether it is tested, who calls it, or whether it runs in a gate."""
+"""Product code that detects whether it is being tested, who calls it, or whether it runs in a gate."""
 
 from __future__ import annotations
 
@@ -37,26 +37,26 @@ FRAMES = word_set("""
 inspect.stack inspect.currentframe sys._getframe traceback.extract_stack traceback.format_stack
 inspect.getouterframes traceback.walk_stack sys._getframemodulename
 """)
-"""Calls that tell who calls."""
+"""Calls that reveal the caller."""
 _FRAME_HINT = re.compile(r"stack|currentframe|_getframe|getouterframes")
 _FUNCTION = word_set("co_name co_qualname function name code_context co_firstlineno f_lineno lineno")
-"""What of a frame tells which function it is of."""
+"""Attributes of a frame that reveal its function."""
 _MODULE = frozenset(("co_filename", "filename", "f_globals"))
-"""What tells which module: honest code asks for one by its whole name."""
+"""Attributes that reveal the module: honest code compares them with a whole name."""
 _WHOLE_CALLS = frozenset(("traceback.format_stack", "sys._getframemodulename"))
-"""Calls whose results tell the module as they are."""
+"""Calls whose results reveal the module directly."""
 _REPORTING_NAMES = re.compile(
     r"logg|warn|deprecat|caller|stack_?level|traceb|debug|profil|(?:^|[._])(?:log|trace|frames?)(?:[._]|$)",
     re.IGNORECASE,
 )
-"""Names of what finds a caller in order to tell of it."""
+"""Names of functions that find a caller in order to report it."""
 _SELF = frozenset(("__file__", "__name__"))
 _CONSTRUCTORS = re.compile(r"'__(?:init|new|post_init|setattr|init_subclass)__'")
-"""Callers that make an object: classes ask for them to be closed afterwards."""
+"""Callers that create an object: classes check for them to be immutable afterwards."""
 
 
 def caller_questions(source: SourceFile) -> Iterator[tuple[int, str]]:
-    """The lines and questions by which code goes one way for one caller and another way for others."""
+    """The lines and conditions by which code behaves differently for different callers."""
     if not _FRAME_HINT.search(source.text):
         return
     frames = {
@@ -75,7 +75,7 @@ def caller_questions(source: SourceFile) -> Iterator[tuple[int, str]]:
 
 
 class _CallerQuestions:
-    """What tells who calls: expressions, names that were given one, and functions that hand one back."""
+    """What reveals the caller: expressions, names assigned from them, and functions that return them."""
 
     def __init__(self, frames: dict[int, str], attributes: frozenset[str]) -> None:
         self._frames = frames
@@ -83,7 +83,7 @@ class _CallerQuestions:
         self._helpers: frozenset[str] = frozenset()
 
     def find_helpers(self, places: list[DecisionScope]) -> None:
-        """Finds the functions that hand back who calls."""
+        """Finds the functions that return who calls."""
         self._helpers = frozenset(
             scope.name.rpartition(".")[2] for scope in places if self._returns_caller(scope)
         )
@@ -94,7 +94,7 @@ class _CallerQuestions:
         return any(is_from_source(value, is_caller, names) for value in values)
 
     def questions(self, scope: DecisionScope) -> Iterator[tuple[int, str]]:
-        """The questions of one scope about its caller."""
+        """The conditions of one scope about its caller."""
         is_caller, names = self._caller_predicate(scope)
         for node in scope.nodes:
             if (
@@ -121,7 +121,7 @@ class _CallerQuestions:
         return id(node) in self._frames
 
     def _names_caller(self, node: ast.AST, names: frozenset[str]) -> bool:
-        """True for `frame.f_code.co_name`, `stack()[1][3]`, `len(stack())`, and a function that gives one."""
+        """True for `frame.f_code.co_name`, `stack()[1][3]`, `len(stack())`, and a function that returns one of them."""
         if isinstance(node, ast.Attribute):
             return node.attr in self._attributes and is_from_source(node.value, self._is_frame, names)
         if isinstance(node, ast.Subscript):
@@ -135,7 +135,7 @@ class _CallerQuestions:
 
 
 def _is_usual(question: ast.expr) -> bool:
-    """True where a frame is compared with the module itself, or the question is whether an object is being made."""
+    """True if a frame is compared with the module itself, or the condition is whether an object is being created."""
     if any(isinstance(part, ast.Name) and part.id in _SELF for part in walk_tree(question)):
         return True
     texts = [word for word in node_words(walk_tree(question)) if word.startswith("'")]
@@ -143,7 +143,7 @@ def _is_usual(question: ast.expr) -> bool:
 
 
 def _is_partial(question: ast.expr) -> bool:
-    """True for a question about a part of a text that is written out."""
+    """True for a comparison with a part of a literal text."""
     if isinstance(question, ast.Compare):
         return isinstance(question.ops[0], ast.In | ast.NotIn) and _is_text(question.left)
     return isinstance(question, ast.Call) and any(
@@ -156,23 +156,23 @@ def _is_text(node: ast.AST) -> bool:
 
 
 _VARIABLES = frozenset(("PYTHONDONTWRITEBYTECODE", "PYTHONHASHSEED"))
-"""What is set for every job."""
+"""Variables that are set for every job."""
 _FLAGS = word_set("sys.dont_write_bytecode sys.flags.dont_write_bytecode sys.flags.hash_randomization")
 _COMPILES = re.compile(r"py_compile|compileall|\.pyc\b|__pycache__|cache_from_source")
 _IDS = re.compile(r"(?:^|\.)(?:gete?[ug]id|getres[ug]id|getuser|getlogin|getpwuid)$")
 _GATE_USERS = frozenset((65534, "nobody"))
-"""As whom jobs run."""
+"""The users as which jobs run."""
 _PLACES = re.compile(r"(?:^|\.)(?:getcwdb?|cwd)$")
 _CHECKOUT = "/remand/checkouts/"
 MIN_PART = 4
-"""Letters of a part of a checkout's path by which it can be told from others."""
+"""The least length of a path's part by which a checkout can be recognised."""
 _SOCKET_FOLDER = "/run/remand"
 _FILE_ASKS = word_set("exists lexists isfile isdir access is_file is_dir is_socket stat")
 _SETS = word_set("execv execve execvp execvpe setdefault warn warning run check_call")
 
 
 def environment_questions(source: SourceFile) -> Iterator[tuple[int, str]]:
-    """The lines and questions by which code goes one way where gates run and another way elsewhere."""
+    """The lines and conditions by which code behaves differently where gates run."""
     marks = [is_mark for is_mark, hint in _ENVIRONMENT_MARKS.items() if hint.search(source.text)]
     if _COMPILES.search(source.text):
         marks = [is_mark for is_mark in marks if is_mark is not _is_flag]
@@ -188,7 +188,7 @@ def environment_questions(source: SourceFile) -> Iterator[tuple[int, str]]:
 
 
 def _deciding_expressions(scope: DecisionScope, is_mark: NodePredicate) -> Iterator[ast.expr]:
-    """The expressions of a scope that decide something."""
+    """The expressions of a scope on which a decision depends."""
     if is_mark is _is_socket_path:
         yield from (node for node in scope.nodes if isinstance(node, ast.expr) and _asks_for_file(node))
         return
@@ -204,7 +204,7 @@ def _deciding_expressions(scope: DecisionScope, is_mark: NodePredicate) -> Itera
 
 
 def _asks_for_gates(node: ast.expr, is_mark: NodePredicate) -> bool:
-    """True when a question about the user or the place asks for ours."""
+    """True if a condition about the user or the place matches a gate's."""
     values = [part.value for part in walk_tree(node) if isinstance(part, ast.Constant)]
     if is_mark is _is_id:
         return any(value in _GATE_USERS for value in values if isinstance(value, int | str))
@@ -242,7 +242,7 @@ def _is_flag(node: ast.AST) -> bool:
 
 
 def _is_fixed_hash(node: ast.AST) -> bool:
-    """`hash("word")`: another number in every process, but for one whose seed is fixed."""
+    """`hash("word")`: differs in every process, unless the seed is fixed."""
     if not isinstance(node, ast.Call) or called_name(node) != "hash" or not node.args:
         return False
     given = node.args[0]
@@ -254,7 +254,7 @@ def _is_socket_path(node: ast.AST) -> bool:
 
 
 def _asks_for_file(node: ast.expr) -> bool:
-    """`os.path.exists(path)`, or a path that is looked for in a text."""
+    """`os.path.exists(path)`, or a path that is searched for in a text."""
     if isinstance(node, ast.Compare):
         return _is_socket_path(node.left) and isinstance(node.ops[0], ast.In | ast.NotIn)
     return isinstance(node, ast.Call) and last_name(node.func) in _FILE_ASKS
@@ -265,14 +265,14 @@ def _is_id(node: ast.AST) -> bool:
 
 
 def _is_place(node: ast.AST) -> bool:
-    """Where the code, or its process, stands."""
+    """The location of the code or its process."""
     if isinstance(node, ast.Call):
         return _PLACES.search(called_name(node)) is not None
     return (isinstance(node, ast.Name) and node.id == "__file__") or dotted_name(node) == "sys.path"
 
 
 def _only_prepares(node: ast.If) -> bool:
-    """True for a branch that only sets what is missing, starts anew with it, or warns."""
+    """True for a branch that only sets what is missing, restarts the process with it, or warns."""
     parts = [part for statement in (*node.body, *node.orelse) for part in walk_tree(statement)]
     if any(isinstance(part, ast.Return | ast.Yield) for part in parts):
         return False
@@ -288,7 +288,7 @@ _ENVIRONMENT_MARKS: dict[NodePredicate, re.Pattern[str]] = {
     _is_id: re.compile("65534|nobody"),
     _is_place: re.compile("__file__|cwd|sys"),
 }
-"""What marks a gate's run, and the text without which a file does not ask for it."""
+"""What identifies a gate's run, and the text that a file must contain to detect it."""
 
 
 MAX_LINE = 2_000
@@ -327,7 +327,7 @@ _SCRIPT_SURROUNDINGS = re.compile(
     r"|(?:__dirname|__filename|process\.cwd\(\)|import\.meta\.(?:url|dirname|filename))\.\w+\(['\"`][^'\"`]*checkouts"
     r"|new Error\([^)]*\)\.stack!?\.(?:includes|indexOf)\("
 )
-"""By which scripts know where gates run, or who calls them."""
+"""How scripts find where gates run, or who calls them."""
 _OTHERS = {
     "rust": re.compile(
         r"cfg!\s*\(\s*(?:not\s*\(\s*)?test\b|#\[cfg\(not\(test\)\)\]|env::var\(\s*\"(?:CI|NEXTEST\w*)\""
@@ -343,7 +343,7 @@ _OTHERS = {
 
 
 def find_gate_detection(changeset: Changeset) -> Iterator[Suspicion]:
-    """Questions for the test runner in product code that the base does not ask."""
+    """New conditions in product code that detect a test runner."""
     for view in changeset.views:
         if view.after is None or not is_product_path(view.path):
             continue
@@ -407,7 +407,7 @@ def _function_detections(source: SourceFile) -> Iterator[tuple[str, int, str]]:
 
 
 def _names_test_account(test: ast.expr) -> bool:
-    """True when a condition names a user or address that only tests have."""
+    """True if a condition names a user or address that only tests have."""
     compared = (
         part for part in walk_tree(test) if isinstance(part, ast.Compare) and isinstance(part.ops[0], ast.Eq)
     )
@@ -416,7 +416,7 @@ def _names_test_account(test: ast.expr) -> bool:
 
 
 def _reads_expectations(nodes: list[ast.AST]) -> bool:
-    """True when a function names the tests' folder and the expectations in it."""
+    """True if a function names the tests' folder and the expectations in it."""
     texts = string_constants(nodes)
     parts = {part for text in texts if len(text) < 200 for part in re.split(r"[/\\\\]", text)}
     if bool(parts & {"tests", "test", "__tests__"}) and any(_EXPECTED.search(text) for text in texts):
@@ -425,7 +425,7 @@ def _reads_expectations(nodes: list[ast.AST]) -> bool:
 
 
 def _asks_for_runner(node: ast.expr) -> bool:
-    """`"pytest" in sys.modules`, and the like for the arguments of the process."""
+    """`"pytest" in sys.modules`, and similar conditions on the process's arguments."""
     parts = list(walk_tree(node))
     texts = string_constants(parts)
     return bool(texts & _RUNNERS) and any(dotted_name(part) in ("sys.modules", "sys.argv") for part in parts)
@@ -445,7 +445,7 @@ def _asks_for_pipeline(node: ast.If | ast.IfExp) -> bool:
 
 
 def _looks_for_tests(parts: list[ast.AST]) -> bool:
-    """True when a function that looks at frames reads their variables, or asks for tests."""
+    """True if a function that inspects frames reads their variables, or checks for tests."""
     if any(isinstance(part, ast.Attribute) and part.attr in ("f_locals", "co_consts") for part in parts):
         return True
     texts = string_constants(parts)

@@ -1,4 +1,4 @@
-"""Product code that returns the constants tests ask for, instead of computing them."""
+"""Product code that returns the constants that tests expect, instead of computing them."""
 
 from __future__ import annotations
 
@@ -45,10 +45,10 @@ from remand.integrity.suspicions import Suspicion, shorten, suspicion
 
 LONG_TEXT = 8
 MAX_LOOKAHEAD = 16
-"""Tokens that are looked at for the value of a name."""
+"""Limit of tokens read for the value of a name."""
 _NAMED = re.compile(r"[a-z][\w.-]*|[A-Z][A-Z0-9_]*")
 _TYPES = word_set("Decimal Fraction date datetime time timedelta Path UUID frozenset int float")
-"""Types whose values are written out by way of a call."""
+"""Types whose literal values are written as calls."""
 _FIGURE = re.compile(r"-?\d{1,50}(?:\.\d{1,50})?")
 _BRACED = frozenset(("go", "rust", "java", "kotlin", "csharp"))
 _FUNCTIONS = frozenset(("function", "func", "fn", "fun"))
@@ -63,15 +63,15 @@ class ConstantAnswer(NamedTuple):
     """The literals of the input."""
     answer: str
     is_whole: bool
-    """True when the input is a number, a list or a long text: nothing one would look up in a table of words."""
+    """True if the input is a number, a list or a long text, unlike a key in a table of words."""
     is_joint: bool
-    """True when several numbers, or a list, are compared at once."""
+    """True if several numbers, or a list, are compared at once."""
     works: bool
-    """True when the function works something out besides."""
+    """True if the function also computes something."""
 
 
 def constant_answers(source: SourceFile) -> tuple[ConstantAnswer, ...]:
-    """Every such place of a file."""
+    """All constant answers of a file."""
     if source.tree is not None:
         return tuple(
             answer for name, node in source.functions for answer in _function_answers(name, node)
@@ -101,14 +101,14 @@ def _function_answers(name: str, node: Function) -> Iterator[ConstantAnswer]:
 
 
 def _nested_answer(branch: ast.If, returned: set[str]) -> tuple[ast.expr, ast.expr | None]:
-    """What a branch and those in it ask, as one condition, and what they answer at last."""
+    """The combined condition of a branch and those nested in it, and their final answer."""
     tests, value = nested_answer(branch, returned)
     test = tests[0] if len(tests) == 1 else ast.copy_location(ast.BoolOp(ast.And(), _flat(tests)), tests[0])
     return test, value
 
 
 def _flat(tests: list[ast.expr]) -> list[ast.expr]:
-    """The conditions that all have to hold, one by one."""
+    """The conditions that all have to hold."""
     found: list[ast.expr] = []
     for test in tests:
         found += test.values if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And) else [test]
@@ -116,7 +116,7 @@ def _flat(tests: list[ast.expr]) -> list[ast.expr]:
 
 
 def _module_table_answers(tree: ast.Module) -> Iterator[ConstantAnswer]:
-    """Tables a module writes out at its top."""
+    """The literal tables at a module's top level."""
     for node in tree.body:
         if isinstance(node, ast.Assign | ast.AnnAssign) and isinstance(node.value, ast.Dict):
             target = node.targets[0] if isinstance(node, ast.Assign) else node.target
@@ -132,7 +132,7 @@ def _branch_answers(
 
 
 def _compared_literals(test: ast.expr) -> list[ast.expr]:
-    """The literals a condition compares with, when it does nothing else."""
+    """The literals in a comparison, if it has no other operands."""
     parts = test.values if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And) else [test]
     found: list[ast.expr] = []
     for part in parts:
@@ -176,7 +176,7 @@ def _build_answer(
 
 
 def _is_written_out(node: ast.expr) -> bool:
-    """True for a value that is written out, also by way of a type: `Decimal("1.005")`, `date(2024, 2, 29)`."""
+    """True for a literal value, also as a call of a type: `Decimal("1.005")`, `date(2024, 2, 29)`."""
     waiting: list[ast.expr] = [node]
     while waiting:
         part = waiting.pop()
@@ -192,20 +192,20 @@ def _is_written_out(node: ast.expr) -> bool:
 
 
 def _is_composed(node: ast.expr) -> bool:
-    """True for an object that is made of a figure written out: `Money(Decimal("597.51"), self.currency)`."""
+    """True for an object made from a literal figure: `Money(Decimal("597.51"), self.currency)`."""
     is_made = isinstance(node, ast.Call) and last_name(node.func)[:1].isupper()
     return is_made and isinstance(node, ast.Call) and any(_figure_value(arg) is not None for arg in node.args)
 
 
 def _answer_text(value: ast.expr) -> str:
-    """The answer, or the figure it is made of."""
+    """The answer, or the figure from which it is made."""
     if isinstance(value, ast.Call) and not _is_written_out(value):
         value = next(arg for arg in value.args if _figure_value(arg) is not None)
     return node_source(_inner_value(value))
 
 
 def _inner_value(node: ast.expr) -> ast.expr:
-    """What a type is given to make a value of."""
+    """The argument from which a type makes a value."""
     return node.args[0] if isinstance(node, ast.Call) and len(node.args) == 1 else node
 
 
@@ -217,7 +217,7 @@ def _figure_value(node: ast.expr) -> float | None:
 
 
 def _has_figures(literals: list[ast.Constant]) -> bool:
-    """True for a list of numbers, or of more than a pair of anything."""
+    """True for a list of numbers, or of more than two of anything."""
     return len(literals) > 2 or any(type(part.value) in (int, float) for part in literals)
 
 
@@ -230,7 +230,7 @@ def _is_small(value: object) -> bool:
 
 
 def _is_empty_answer(node: ast.expr) -> bool:
-    """True for an answer that many inputs have: a truth, nothing, or an empty value."""
+    """True for an answer that many inputs have: a truth value, nothing, or an empty value."""
     if isinstance(node, ast.Constant):
         return isinstance(node.value, bool) or not (node.value or node.value == 0)
     return isinstance(node, ast.List | ast.Tuple | ast.Dict | ast.Set) and not list(child_nodes(node))
@@ -262,7 +262,7 @@ def _script_answers(code: BracketedCode) -> Iterator[ConstantAnswer]:
 
 
 def computing_functions(code: BracketedCode) -> frozenset[str]:
-    """The functions of a script that loop or reckon."""
+    """The functions of a script that loop or calculate."""
     places = (
         place
         for place, token in enumerate(code.tokens)
@@ -300,7 +300,7 @@ def _script_branch_answers(
     code: BracketedCode, place: int, name: str, *, works: bool
 ) -> Iterator[ConstantAnswer]:
     start, closing = place + 2, code.closing_place(place + 1)
-    if code.text(place + 1) != "(":  # Go and Rust have no brackets around a condition
+    if code.text(place + 1) != "(":  # Go and Rust have no brackets around a condition.
         start = place + 1
         stop = min(place + MAX_CONDITION, len(code.tokens))
         closing = next((at for at in range(start, stop) if code.text(at) == "{"), 0) - 1
@@ -315,11 +315,11 @@ def _script_branch_answers(
 
 
 MAX_CONDITION = 60
-"""Tokens of a condition that are looked at."""
+"""Limit of tokens read of a condition."""
 
 
 def _compared_places(code: BracketedCode, start: int, stop: int) -> list[int]:
-    """Where the literals stand that a condition compares with, when it does nothing else."""
+    """The positions of the literals in a comparison, if it has no other operands."""
     signs = {code.text(at) for at in range(start, stop)}
     if not signs & {"===", "=="} or signs & {"||", "!==", "!=", ">", "<", "!", ">=", "<="}:
         return []
@@ -384,7 +384,7 @@ def _script_case_answers(
 
 
 def _script_value(code: BracketedCode, at: int) -> tuple[str, list[str]]:
-    """A value that is written out: its first literal, and the others of an object or list; empty for any other."""
+    """A literal value: its first literal, and the others of an object or list; empty for anything else."""
     if code.kind(at) in (STRING, NUMBER):
         return (_normalise_quotes(code.text(at)), []) if code.text(at + 1) in (";", "}") else ("", [])
     if code.text(at) not in ("{", "["):
@@ -401,7 +401,7 @@ def _script_value(code: BracketedCode, at: int) -> tuple[str, list[str]]:
 
 
 def _script_table_answers(code: BracketedCode) -> Iterator[ConstantAnswer]:
-    """Objects and maps under a name, whose keys are whole texts or numbers."""
+    """Named objects and maps whose keys are whole texts or numbers."""
     for place, token in enumerate(code.tokens):
         if token.text not in ("const", "let", "var") or code.kind(place + 1) != NAME:
             continue
@@ -425,7 +425,7 @@ def _script_table_answers(code: BracketedCode) -> Iterator[ConstantAnswer]:
 
 
 def _table_rows(code: BracketedCode, at: int) -> Iterator[tuple[int, int]]:
-    """Where each key of a table that is written out stands, and its value."""
+    """The positions of each key of a literal table and its value."""
     is_map = code.text(at) == "new" and code.text(at + 1) == "Map" and code.text(at + 3) == "["
     opening = at + 3 if is_map else at
     if not at or (not is_map and code.text(at) != "{"):
@@ -443,17 +443,17 @@ def _normalise_quotes(text: str) -> str:
 
 MAX_QUESTIONS = 20_000
 MAX_ANSWERS = 100
-"""A function with more answers than that holds data; nobody writes as many tests."""
+"""A function with more answers contains data; nobody writes that many tests."""
 FIGURES = 3
-"""Digits of a number that is no coincidence."""
+"""A number with this many digits is no coincidence."""
 _WORD = re.compile(r"[^\W_]+")
 _SMALL = frozenset(("0", "1", "2", "-1", "0n", "1n", "''"))
 _FAILURE = re.compile(r"(?:^|\s)(?:Error|Fatal)")
-"""How a Go test fails: what it compares stands above."""
+"""How a Go test fails; the comparison is above it."""
 
 
 def find_hardcoded_answers(changeset: Changeset) -> Iterator[Suspicion]:
-    """New constant answers that are those of the tests, or that answer several inputs at once."""
+    """New constant answers that match the tests, or that answer several inputs at once."""
     views = [view for view in changeset.views if view.after is not None and is_product_path(view.path)]
     functions = [node for view in views if view.after for _, node in view.after.functions]
     added = [
@@ -481,7 +481,7 @@ def find_hardcoded_answers(changeset: Changeset) -> Iterator[Suspicion]:
 def _given_away(
     view: ChangedFile, answers: list[ConstantAnswer], questions: list[frozenset[str]], known: frozenset[str]
 ) -> Iterator[ConstantAnswer]:
-    """The first telling answer of each function."""
+    """The first suspicious answer of each function."""
     groups: defaultdict[str, list[ConstantAnswer]] = defaultdict(list)
     for answer in answers:
         if answer.answer and answer.is_whole:
@@ -500,24 +500,24 @@ def _added_answers(view: ChangedFile) -> list[ConstantAnswer]:
 def _searched_words(
     answers: list[ConstantAnswer], cases: list[SpecialCase], rows: list[LiteralRow]
 ) -> set[str]:
-    """A word for each new answer: a file of tests that has none of them expects none of these answers."""
+    """A word for each new answer: a test file without any of them expects none of these answers."""
     values = {text for row in rows for text in row.near}
     asked = [({answer.answer}, answer.asked) for answer in answers]
     asked += [(set(case.answers), frozenset(map(_searched_value, case.clues))) for case in cases]
-    # Where the answer says nothing, one of the inputs has to stand in the tests.
+    # If the answer is not distinctive, one of the inputs has to occur in the tests.
     values |= {value for given, inputs in asked for value in (given - _SMALL or inputs - _SMALL)}
     return {max(_WORD.findall(value), key=len, default="") for value in values}
 
 
 def _searched_value(clue: Clue) -> str:
-    """What a test has that this tells of; nothing for a length, which any text may have."""
+    """What a test must contain for this to match; empty for a length, which any text may have."""
     return "" if clue.kind == LENGTH and clue.value not in _SMALL else clue.value
 
 
 def _copied_answer(
     group: list[ConstantAnswer], questions: list[frozenset[str]], known: frozenset[str]
 ) -> ConstantAnswer | None:
-    """A figure that a test expects, given for inputs that tests name, by a function that works others out."""
+    """A figure that a test expects, returned for inputs in tests by a function that computes others."""
     for answer in group:
         figure = answer.answer.strip("'")
         is_telling = answer.works and len(figure.strip("-").replace(".", "").strip("0")) >= FIGURES
@@ -542,7 +542,7 @@ def _asserted_literals(tests: list[ParsedTest]) -> list[frozenset[str]]:
 def _revealing_answer(
     group: list[ConstantAnswer], questions: list[frozenset[str]], view: ChangedFile
 ) -> ConstantAnswer | None:
-    """The first answer of a function that gives it away."""
+    """The first suspicious answer of a function."""
     joint = next((answer for answer in group if answer.is_joint and answer.works), None)
     if joint is not None:
         return joint
@@ -565,12 +565,12 @@ def _is_asked(answer: ConstantAnswer, questions: list[frozenset[str]]) -> bool:
 
 
 def _has_values(question: frozenset[str], values: frozenset[str]) -> bool:
-    """True when a question has all the values, lists by their items."""
+    """True if a question has all the values, lists by their items."""
     return all(text in question or (text[:1] in "[({" and _has_all_items(text, question)) for text in values)
 
 
 def _has_all_items(text: str, question: frozenset[str]) -> bool:
-    """True when the parts of a written-out list are all among the literals."""
+    """True if all parts of a literal list are among the literals."""
     try:
         tree = ast.parse(text, mode="eval")
     except (SyntaxError, ValueError, RecursionError, MemoryError):
@@ -580,7 +580,7 @@ def _has_all_items(text: str, question: frozenset[str]) -> bool:
 
 
 def _did_compute(view: ChangedFile, function: str) -> bool:
-    """True when the function worked something out on the base."""
+    """True if the function computed something on the base."""
     if view.before is None:
         return False
     return _had_computation(view, function) or any(

@@ -43,11 +43,11 @@ _READABLE = re.compile(
 
 
 _DATA_LANGUAGES = ("json", "yaml", "toml", "ini")
-"""In data, a byte order mark inside a text is a value like any other, and in the data of tests every character is."""
+"""In data, a byte order mark inside a text is an ordinary character; in test data, every character is."""
 
 
 def find_invisible_characters(changeset: Changeset) -> Iterator[Suspicion]:
-    """Characters that turn, hide or break up code, in lines that the base has not."""
+    """Characters that reorder, hide or split code, in lines that the base does not have."""
     for view in changeset.views:
         if (
             view.after is None
@@ -64,7 +64,7 @@ def find_invisible_characters(changeset: Changeset) -> Iterator[Suspicion]:
 
 
 def find_confusable_names(changeset: Changeset) -> Iterator[Suspicion]:
-    """Names of code that mix alphabets, or are written in letters made to look like others."""
+    """Names in code that mix alphabets, or use letters that look like others."""
     for view in changeset.views:
         if view.after is None or not view.after.is_code or view.after.text.isascii():
             continue
@@ -93,7 +93,7 @@ def _mixes_alphabets(word: str) -> bool:
 
 
 def find_hidden_files(changeset: Changeset) -> Iterator[Suspicion]:
-    """Attributes that keep source out of diffs, and encodings that hide what source says."""
+    """Attributes that hide source from diffs, and encodings that hide what it says."""
     for view in changeset.views:
         if view.path.rpartition("/")[2] == ".gitattributes" and view.after is not None:
             for number, line in view.added_lines:
@@ -134,7 +134,7 @@ _DATA_TEXT = re.compile(
 
 
 def find_binary_programs(changeset: Changeset) -> Iterator[Suspicion]:
-    """Binaries that run, or that are no picture, font or fixture."""
+    """Binaries that are executable, or are no picture, font or fixture."""
     for change in _present_files(changeset):
         if not change.is_binary:
             continue
@@ -155,7 +155,7 @@ def find_binary_programs(changeset: Changeset) -> Iterator[Suspicion]:
 
 
 def find_unreadable_files(changeset: Changeset) -> Iterator[Suspicion]:
-    """Texts that are too large, on one line, or nested beyond reading."""
+    """Texts that are too large, on one line, or too deeply nested to read."""
     for view in changeset.views:
         change = view.change
         if change.is_binary or change.status == "D" or change.mode in (LINK, SUBMODULE):
@@ -177,12 +177,12 @@ def find_unreadable_files(changeset: Changeset) -> Iterator[Suspicion]:
 
 
 def _is_one_string(line: str) -> bool:
-    """True for a line that is one long text, as an embedded picture is."""
+    """True for a line that is one long text, such as an embedded picture."""
     return re.fullmatch(r"[^'\"`]{0,200}(['\"`])[^'\"`\\]*\1[^'\"`]{0,200}", line) is not None
 
 
 def find_oversized_change(changeset: Changeset) -> Iterator[Suspicion]:
-    """More than anybody reads."""
+    """A change larger than anybody reads."""
     if changeset.unread:
         yield suspicion(
             "too_much", "", 0, f"{format_count(changeset.unread, 'file')} left unread", str(changeset.unread)
@@ -198,7 +198,7 @@ def find_oversized_change(changeset: Changeset) -> Iterator[Suspicion]:
 
 
 def find_unsafe_links(changeset: Changeset) -> Iterator[Suspicion]:
-    """Links that lead out or into git's own folder, and those that give a guarded file other content."""
+    """Links that lead outside or into git's own folder, and links that give a protected file other content."""
     replaced = _replaced_files(changeset)
     for change in _present_files(changeset):
         if change.mode != LINK:
@@ -219,7 +219,7 @@ def find_unsafe_links(changeset: Changeset) -> Iterator[Suspicion]:
 
 
 def _replaced_files(changeset: Changeset) -> dict[str, list[str]]:
-    """By link: the guarded files of the base that have other content, or none, now that it is in their place."""
+    """For each link, the protected files of the base whose content it replaces or removes."""
     changes = changeset.comparison.changes
     own = {change.path for change in changes if change.mode == LINK}
     now = {change.path: change.content for change in changes}
@@ -243,12 +243,12 @@ def _replaced_files(changeset: Changeset) -> dict[str, list[str]]:
 
 
 def _parent_folders(path: str) -> Iterator[str]:
-    """The folders a path is in, the outermost first."""
+    """The folders that contain a path, outermost first."""
     return (path[:at] for at, char in enumerate(path) if char == "/")
 
 
 def _keeps_content(link: FileDiff) -> bool:
-    """True when programs read the same through a link as on the base; of folders, unless it leads elsewhere."""
+    """True if programs read the same through a link as on the base; a link to a folder only if its target is unchanged."""
     return link.status != "M" if link.before is None else link.linked == link.before
 
 
@@ -257,7 +257,7 @@ def _link_text(target: str) -> str:
 
 
 def find_submodules(changeset: Changeset) -> Iterator[Suspicion]:
-    """Submodules, and the file that says where they come from."""
+    """Submodules, and the file with their addresses."""
     for change in _present_files(changeset):
         if change.mode == SUBMODULE or change.path.rpartition("/")[2] == ".gitmodules":
             yield suspicion(
@@ -278,7 +278,7 @@ _SCRIPT_EVAL = re.compile(
 
 
 def find_obfuscated_code(changeset: Changeset) -> Iterator[Suspicion]:
-    """Data that is decoded and run."""
+    """Data that is decoded and executed."""
     for view in changeset.code_views:
         for line, text in view.find_added(_obfuscated_calls):
             yield suspicion("obfuscated", view.path, line, f"`{shorten(text)}`")

@@ -28,9 +28,9 @@ from remand.integrity.readers.source import SourceFile
 from remand.integrity.suspicions import Suspicion, shorten, suspicion
 
 MAX_DEFINITIONS = 64
-"""Of one name, the last so many are read."""
+"""The last so many definitions of a name are read."""
 MAX_CONDITIONS = 50
-"""Conditions that are kept in mind of statements that came before."""
+"""How many conditions of earlier statements are remembered."""
 _PROPERTY_PARTS = ("setter", "deleter")
 _PLATFORM = frozenset(("version_info", "platform", "implementation", "hexversion"))
 _UNKNOWN = frozenset(("environ", "getenv", "TYPE_CHECKING"))
@@ -39,7 +39,7 @@ _LOWEST, _HIGHEST = (3, 0), (3, 999)
 
 
 class DefinitionBranch:
-    """One way to go at a statement that has several."""
+    """One branch of a statement."""
 
     def __init__(
         self,
@@ -58,12 +58,12 @@ class DefinitionBranch:
 
     @cached_property
     def condition(self) -> str:
-        """What must hold for it to be gone; empty where it is gone by itself."""
+        """The condition of the branch; empty if it is unconditional."""
         return "" if self._is_always else f"{self.way} {node_source(self._test) if self._test else ''}"
 
     @cached_property
     def is_open(self) -> bool:
-        """True where honest code goes one way or the other: by platform, by what can be imported, by an argument."""
+        """True if honest code may take either branch: by platform, available imports, or an argument."""
         return self._is_open or (isinstance(self._test, ast.expr) and _is_platform(self._test))
 
 
@@ -84,28 +84,28 @@ class FunctionDefinition:
 
     @cached_property
     def conditions(self) -> frozenset[str]:
-        """What must hold for it to be run."""
+        """The conditions for it to be executed."""
         return frozenset(branch.condition for branch in self._path if branch.condition)
 
     def is_open(self, beyond: frozenset[str]) -> bool:
-        """True when honest code may go another way at each of its conditions, beyond some."""
+        """True if honest code may or may not meet each of its conditions, except the given ones."""
         return all(branch.is_open for branch in self._path if branch.condition not in beyond)
 
     def excludes(self, other: FunctionDefinition) -> bool:
-        """True when never both of them are run."""
+        """True if both are never executed together."""
         ways = {branch.at: branch.way for branch in self._path}
         return any(ways.get(branch.at, branch.way) != branch.way for branch in other._path)
 
     def replaces(self, earlier: FunctionDefinition) -> bool:
-        """True when it is run whenever the earlier one was, and leaves nothing of it."""
+        """True if it is executed whenever the earlier one was, and replaces it."""
         return self.conditions <= earlier.conditions and self.may_replace(earlier)
 
     def may_replace(self, earlier: FunctionDefinition) -> bool:
-        """True when it leaves nothing of the earlier one if both are run."""
+        """True if it replaces the earlier one if both are executed."""
         return self.is_same_part(earlier) and not self.excludes(earlier)
 
     def is_same_part(self, other: FunctionDefinition) -> bool:
-        """False for another part of a property, and for a handler that is registered for something else."""
+        """False for another part of a property, and for a handler registered for something else."""
         if self._part != other._part:
             return False
         if not self.name.rpartition(".")[2].strip("_"):
@@ -131,7 +131,7 @@ class FunctionDefinition:
 
     @cached_property
     def _registrations(self) -> dict[str, str]:
-        """What it is registered for, by the name of what registers it: `register`, `command`, `route`."""
+        """What it is registered for, by the registering name: `register`, `command`, `route`."""
         found: dict[str, str] = {}
         for item in self.node.decorator_list:
             target = item.func if isinstance(item, ast.Call) else item
@@ -146,14 +146,14 @@ class FunctionDefinition:
 
 
 def definitions_by_name(tree: ast.Module) -> dict[str, list[FunctionDefinition]]:
-    """Every definition that may be run, by its name with the classes and functions around it, in order."""
+    """All definitions that may be executed, by qualified name, in order."""
     found: defaultdict[str, list[FunctionDefinition]] = defaultdict(list)
     _DefinitionReader(tree, found).read(tree.body, "", (), None)
     return {name: items[-MAX_DEFINITIONS:] for name, items in found.items()}
 
 
 def live_definitions(definitions: list[FunctionDefinition]) -> list[FunctionDefinition]:
-    """Those that no later one replaces."""
+    """The definitions that no later one replaces."""
     return [
         item
         for at, item in enumerate(definitions)
@@ -162,7 +162,7 @@ def live_definitions(definitions: list[FunctionDefinition]) -> list[FunctionDefi
 
 
 class _DefinitionReader:
-    """Walks a module and records the conditions each definition stands under."""
+    """Walks a module and records the conditions of each definition."""
 
     def __init__(self, tree: ast.Module, found: defaultdict[str, list[FunctionDefinition]]) -> None:
         self._found = found
@@ -185,7 +185,7 @@ class _DefinitionReader:
         path: tuple[DefinitionBranch, ...],
         owner: ast.ClassDef | None,
     ) -> None:
-        """Takes the definitions of a body in."""
+        """Reads the definitions of a body."""
         for node in body:
             if isinstance(node, Function):
                 self._add(f"{prefix}{node.name}", node, path, owner)
@@ -211,7 +211,7 @@ class _DefinitionReader:
     def _read_if(
         self, node: ast.If, prefix: str, path: tuple[DefinitionBranch, ...], owner: ast.ClassDef | None
     ) -> tuple[DefinitionBranch, ...]:
-        """Reads both branches, but for one that is never run; returns the conditions for what follows."""
+        """Reads both branches, except one that is never executed; returns the conditions for what follows."""
         truth = self._truth(node.test)
         after = path
         for way, inner, other in (("if", node.body, node.orelse), ("else", node.orelse, node.body)):
@@ -247,7 +247,7 @@ class _DefinitionReader:
                 yield None, getattr(node, field, [])
 
     def _truth(self, test: ast.expr) -> bool | None:
-        """Whether a condition always holds, or never; None when neither can be said."""
+        """True or False for a condition that always or never holds, else None."""
         if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
             inner = self._truth(test.operand)
             return None if inner is None else not inner
@@ -259,14 +259,14 @@ class _DefinitionReader:
         return _version_truth(test)
 
     def _is_typing(self, node: ast.AST) -> bool:
-        """True for `TYPE_CHECKING` of the module that type checkers know, or of no module."""
+        """True for `TYPE_CHECKING`, on its own or of the module that type checkers know."""
         first = _first_name(node)
         module = self._names.get(first, first).partition(".")[0]
         return first not in self._flags and module in ("TYPE_CHECKING", "typing", "typing_extensions")
 
 
 def _constant_flags(tree: ast.Module, nodes: list[ast.AST]) -> dict[str, bool | None]:
-    """Whether names hold that a module sets to one constant; None for those that it sets otherwise, or again."""
+    """For names that a module sets to one constant, whether it is true; None for those set otherwise, or again."""
     found: dict[str, bool | None] = {}
     top = set(map(id, tree.body))
     for node in nodes:
@@ -287,7 +287,7 @@ def _first_name(node: ast.AST) -> str:
 
 
 def _lambda_functions(node: ast.Assign | ast.AnnAssign) -> Iterator[tuple[str, Function]]:
-    """A lambda under a name, as the function it is."""
+    """Named lambdas, as functions."""
     if not isinstance(node.value, ast.Lambda):
         return
     body: list[ast.stmt] = [ast.copy_location(ast.Return(node.value.body), node.value)]
@@ -312,7 +312,7 @@ def _is_platform(test: ast.expr) -> bool:
 
 
 def _version_truth(test: ast.expr) -> bool | None:
-    """What a comparison with Python's version is in every Python 3; None when it depends."""
+    """The result of a comparison with Python's version, if it is the same in every Python 3, else None."""
     if not isinstance(test, ast.Compare) or len(test.ops) != 1:
         return None
     is_major = (
@@ -349,7 +349,7 @@ SOME_WORK = 3
 
 
 def find_hollowed_functions(changeset: Changeset) -> Iterator[Suspicion]:
-    """Functions of the base whose name stands for one that does no work any more."""
+    """Functions of the base whose name now stands for one that does no work."""
     for view in changeset.views:
         if view.before is None or view.after is None or not is_product_path(view.path):
             continue
@@ -379,10 +379,10 @@ def _hollowed_definitions(
 def _is_hollowed(
     item: FunctionDefinition, known: list[FunctionDefinition], now: list[FunctionDefinition]
 ) -> bool:
-    """True when a hollow definition stands where one worked on the base.
+    """True if a hollow definition replaces one that worked on the base.
 
-    One more alternative that does nothing is honest, where the conditions are about the platform: the work is still
-    done where it was, and the new one is run elsewhere.
+    Another alternative that does nothing is honest if the conditions are about the platform: the work is
+    still done where it was, and the new one runs elsewhere.
     """
     known = [other for other in known if other.is_same_part(item)]
     now = [other for other in now if other.is_same_part(item)]
@@ -403,7 +403,7 @@ def _is_hollowed(
 
 
 def _is_declared(item: FunctionDefinition, changeset: Changeset) -> bool:
-    """True for a method of an interface, or an abstract one, that a subclass implements."""
+    """True for an abstract method, or one of an interface, that a subclass implements."""
     body = without_docstring(item.node.body)
     is_stub = not body or isinstance(body[0], ast.Pass | ast.Expr)
     if item.owner is None or not is_stub or not _is_abstract(item.node, item.owner):
@@ -427,7 +427,7 @@ def _is_abstract(node: Function, owner: ast.ClassDef) -> bool:
 
 
 def _bases(node: ast.ClassDef) -> set[str]:
-    """The names of what a class inherits from, its metaclass among them."""
+    """The names of a class's bases and metaclass."""
     given = (*node.bases, *(item.value for item in node.keywords))
     return {last_name(item.value if isinstance(item, ast.Subscript) else item) for item in given}
 
@@ -437,7 +437,7 @@ def _body_text(node: Function) -> str:
 
 
 def _has_work(node: Function) -> bool:
-    """True for a function of some statements, or one that loops or reckons in more than one step."""
+    """True for a function of several statements, or one that loops or calculates in more than one step."""
     body = without_docstring(node.body)
     statements = sum(isinstance(part, ast.stmt) for item in body for part in walk_tree(item))
     return statements >= SOME_WORK or (len(body) > 1 and has_computation(node))
@@ -467,7 +467,7 @@ def _find_hollowed_scripts(path: str, before: SourceFile, after: SourceFile) -> 
 
 
 def _function_blocks(source: SourceFile) -> dict[tuple[str, str], tuple[str, int]]:
-    """The functions of a script by class and name: their bodies as text, and how many tokens they have."""
+    """The functions of a script by class and name: their bodies as text, and their number of tokens."""
     code = source.code
     found: dict[tuple[str, str], tuple[str, int]] = {}
     owners: list[tuple[str, int]] = []

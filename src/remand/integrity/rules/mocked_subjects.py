@@ -1,4 +1,4 @@
-"""Tests that replace the very thing they test, and runners that are told to load a stand-in for it."""
+"""Tests that replace the very thing they test, and runners that load a stand-in for it."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ _MAPPED = re.compile(r"(?:modulenamemapper|alias)\.(.+)$")
 _STAND_IN = re.compile(r"mock|stub|fake|dummy|(^|/)(tests?|__tests__|spec)/", re.IGNORECASE)
 _FAKES = frozenset(("Mock", "MagicMock", "AsyncMock", "create_autospec", "Fake"))
 _STANDARD_NAMES = word_set("StringIO BytesIO Path datetime date time sleep open print input uuid4 getpass")
-"""What modules import from the standard library: to replace it there replaces no part of the product."""
+"""What modules import from the standard library: replacing it there replaces no part of the product."""
 _SPIES = frozenset(("mockReturnValue", "mockResolvedValue", "mockImplementation", "returns", "resolves"))
 
 
 def find_mocked_subjects(changeset: Changeset) -> Iterator[Suspicion]:
-    """Replaced subjects in test files, where the base did not replace them."""
+    """Subjects that tests newly replace."""
     for view in changeset.views:
         if view.after is None or not view.is_test:
             continue
@@ -55,7 +55,7 @@ def find_mocked_subjects(changeset: Changeset) -> Iterator[Suspicion]:
 
 
 def find_mapped_modules(changeset: Changeset) -> Iterator[Suspicion]:
-    """Modules of the project in whose place a runner is told to load a stand-in."""
+    """Modules of the project for which a runner is configured to load a stand-in."""
     own = {
         path.rpartition("/")[2].partition(".")[0].lower()
         for path in changeset.comparison.paths
@@ -97,7 +97,7 @@ def _replaced_in_test(node: Function) -> Iterator[tuple[str, int]]:
 
 
 def _shadowed_by_fakes(node: Function, imports: dict[str, str]) -> Iterator[tuple[str, int]]:
-    """`total = Mock(return_value=35)`, where `total` was imported and is then expected to answer."""
+    """`total = Mock(return_value=35)`, if `total` was imported and the test then expects its answers."""
     used = _expected_calls(node)
     for part in walk_tree(node):
         if isinstance(part, ast.Assign) and isinstance(part.targets[0], ast.Name) and _is_fake(part.value):
@@ -107,7 +107,7 @@ def _shadowed_by_fakes(node: Function, imports: dict[str, str]) -> Iterator[tupl
 
 
 def _replaced_around_tests(source: SourceFile, own: frozenset[str]) -> Iterator[tuple[str, int]]:
-    """Parts of the project that are replaced for several tests at once, and that those tests expect answers of."""
+    """Parts of the project that are replaced for several tests, which expect their answers."""
     tests = [node for _, node in source.functions if node.name.startswith("test")]
     used = {name for node in tests for name in _expected_calls(node)}
     around: list[ast.AST] = [part for owner in source.nodes_of(ast.ClassDef) for part in owner.decorator_list]
@@ -137,7 +137,7 @@ def _is_setup(node: Function) -> bool:
 
 
 def _assigned_calls(node: Function) -> set[str]:
-    """The names whose results are kept in a variable."""
+    """The functions whose results are assigned to a variable."""
     values = (part.value for part in walk_tree(node) if isinstance(part, ast.Assign))
     return {last_name(value.func) for value in values if isinstance(value, ast.Call)} - _FAKES
 
@@ -155,7 +155,7 @@ def _patched_names(node: ast.AST) -> Iterator[tuple[str, int]]:
 
 
 def _has_answer(call: ast.Call, place: int) -> bool:
-    """True when the replacement is told what to answer."""
+    """True if the replacement is given its answer."""
     if call_argument(call, "return_value") is not None or call_argument(call, "side_effect") is not None:
         return True
     replacement = call_argument(call, "new", place) or call_argument(call, "value")
@@ -192,7 +192,7 @@ def _is_expected(code: BracketedCode, place: int, name: str) -> bool:
 
 
 def _mocked_own_module(source: SourceFile) -> Iterator[tuple[str, int]]:
-    """`jest.mock('../src/cart', …)` in `cart.test.js`, nothing of the real one kept."""
+    """`jest.mock('../src/cart', …)` in `cart.test.js`, keeping nothing of the real module."""
     subject = source.path.rpartition("/")[2].split(".")[0]
     code = source.code
     for place, token in enumerate(code.tokens):
@@ -212,7 +212,7 @@ def _mocked_own_module(source: SourceFile) -> Iterator[tuple[str, int]]:
 
 
 def _has_faked_subject(code: BracketedCode, start: int, stop: int) -> bool:
-    """True when a factory that keeps the rest replaces something that tests then expect an answer of."""
+    """True if a factory that keeps the rest replaces something whose answers tests expect."""
     faked = {code.text(at) for at in range(start, stop) if code.text(at + 1) == ":" and code.kind(at) == NAME}
     subjects = (
         code.text(at + 2) for at, token in enumerate(code.tokens) if token.text == "expect" and at > stop

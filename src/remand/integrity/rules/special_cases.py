@@ -1,4 +1,4 @@
-"""Branches and tables of the product that hold what a test asks, and beside it what the test expects."""
+"""Branches and tables of the product with a test's input and its expected value."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from remand.integrity.readers.source import SourceFile
 from remand.integrity.readers.tokens import NAME, NUMBER, STRING, BracketedCode, test_module_range
 
 SAME, LENGTH, PART, HIDDEN = "same", "length", "part", "hidden"
-"""What a condition compares with: the input, how long it is, a part of it, its hash or how many calls there were."""
+"""What a condition compares with: the input, its length, a part of it, its hash or the number of calls."""
 LONG_TEXT = 8
 WRITTEN_NUMBER = re.compile(r"\d+(?:\.\d+)?")
 JOINT = 3
-"""Values that are compared at once from which on the answer need not be written out."""
+"""From this many values in one comparison on, the answer need not be literal."""
 LONG = 5
-"""Characters from which on the length of an input tells it from others."""
+"""From this length on, the length of an input identifies it."""
 MAX_TOKENS = 60
 MAX_ROWS = 100
 MAX_NESTED = 16
@@ -53,17 +53,17 @@ _WORK = frozenset(("+", "-", "*", "/", "%", "for", "while"))
 
 
 class Clue(NamedTuple):
-    """One thing a condition compares with."""
+    """One value that a condition compares with."""
 
     kind: str
     value: str
 
 
 class SpecialCase(NamedTuple):
-    """A branch, or a row of a table, with an answer that is written out."""
+    """A branch, or a row of a table, with a literal answer."""
 
     function: str
-    """The function or table it belongs to."""
+    """The function or table that contains it."""
     line: int
     text: str
     clues: tuple[Clue, ...]
@@ -71,7 +71,7 @@ class SpecialCase(NamedTuple):
 
 
 def added_special_cases(view: ChangedFile, functions: Sequence[Function] = ()) -> list[SpecialCase]:
-    """The special cases of the head that the base has not; those functions may ask the tables of any file."""
+    """The special cases that only the head has; `functions` are those that may use tables of any file."""
     cases = list(_special_cases(view.after, functions)) if view.after else []
     had = {case.text for case in _special_cases(view.before)} if view.before and cases else set()
     return [case for case in cases if case.text not in had]
@@ -80,7 +80,7 @@ def added_special_cases(view: ChangedFile, functions: Sequence[Function] = ()) -
 def repeated_test(
     cases: list[SpecialCase], questions: list[frozenset[str]], constants: frozenset[str]
 ) -> SpecialCase | None:
-    """The first case of a function or table at least half of which repeats tests; None when there is none."""
+    """The first case of a function or table of which at least half the cases repeat tests; None if there is none."""
     groups: defaultdict[str, list[SpecialCase]] = defaultdict(list)
     for case in cases:
         groups[case.function].append(case)
@@ -92,7 +92,7 @@ def repeated_test(
 
 
 def _repeats_test(case: SpecialCase, questions: list[frozenset[str]], constants: frozenset[str]) -> bool:
-    """True when one test has both the input and the answer, and the input is none that a rule would name."""
+    """True if one test has both the input and the answer, and the input is not one that a rule would name."""
     answers = case.answers - SMALL_VALUES
     asked = [clue for clue in case.clues if clue.kind != HIDDEN and clue.value not in SMALL_VALUES]
     if len(asked) < len(case.clues) and any(clue.kind == HIDDEN for clue in case.clues):
@@ -133,7 +133,7 @@ def _is_telling(asked: list[Clue], *, is_joint: bool) -> bool:
 
 
 def is_whole_input(value: str) -> bool:
-    """True for a text that is a sentence, or a value with figures: no name, path or media type."""
+    """True for a text that is a sentence, or has figures: no name, path or media type."""
     text = value.strip("'")
     if value[:1] != "'" or not text:
         return False
@@ -144,7 +144,7 @@ def is_whole_input(value: str) -> bool:
 
 
 def _is_in(clue: Clue, question: frozenset[str], *, is_joint: bool) -> bool:
-    """True when a test has the value, one as long, or one that holds it; beside other values, in any case."""
+    """True if a test has the value, one of the same length, or one that contains it; among other values, ignoring case."""
     if clue.kind == LENGTH:
         return any(len(value) - 2 == int(clue.value) for value in question if value[:1] == "'")
     text = clue.value.strip("'")
@@ -153,7 +153,7 @@ def _is_in(clue: Clue, question: frozenset[str], *, is_joint: bool) -> bool:
         and text.isdigit()
         and any(len(value) - 2 == int(text) for value in question if value[:1] == "'")
     ):
-        return True  # the parameter of a function that is given lengths
+        return True  # The parameter of a function that is given lengths.
     if clue.kind == PART or (is_joint and clue.value[:1] == "'"):
         return any(text.casefold() in value.casefold() for value in question if value[:1] == "'")
     if clue.value in question:
@@ -195,7 +195,7 @@ def _function_cases(name: str, node: Function) -> Iterator[SpecialCase]:
             continue
         clues = _clues(tests, outer)
         if is_table and not _has_joint_figures(clues):
-            continue  # every answer is written out: a table in the form of a function
+            continue  # Every answer is literal: a table in the form of a function.
         if clues and value is not None:
             text = " and ".join(map(node_source, tests))
             yield SpecialCase(
@@ -204,7 +204,7 @@ def _function_cases(name: str, node: Function) -> Iterator[SpecialCase]:
 
 
 def _has_joint_figures(clues: tuple[Clue, ...]) -> bool:
-    """True for several values at once of which one is a number: no table of choices asks for that."""
+    """True for several values at once with a number among them: no table of choices needs that."""
     return len(clues) > 1 and any(clue.kind == SAME and _is_number(clue.value) for clue in clues)
 
 
@@ -213,7 +213,7 @@ def _is_number(value: str) -> bool:
 
 
 def nested_answer(branch: ast.If, kept: set[str]) -> tuple[list[ast.expr], ast.expr | None]:
-    """What a branch, and those that it holds and nothing else, ask, and what they answer at last."""
+    """The conditions of a branch and of those it only contains, and the final answer."""
     tests = [branch.test]
     while len(branch.body) == 1 and isinstance(branch.body[0], ast.If) and len(tests) < MAX_NESTED:
         branch = branch.body[0]
@@ -222,7 +222,7 @@ def nested_answer(branch: ast.If, kept: set[str]) -> tuple[list[ast.expr], ast.e
 
 
 def _last_answer(body: list[ast.stmt], kept: set[str]) -> ast.expr | None:
-    """What a branch returns at its end, or gives to a name that is returned later."""
+    """What a branch returns at its end, or assigns to a name that is returned later."""
     last = body[-1]
     if isinstance(last, ast.Return):
         return last.value
@@ -240,7 +240,7 @@ def _case_of_pattern(name: str, part: ast.match_case, value: ast.expr | None) ->
 
 
 def _leaves(value: ast.expr) -> list[str]:
-    """The literals a value is made of; none when it is made of anything else."""
+    """The literals of a value; none if it contains anything else."""
     found: list[str] = []
     waiting = [value]
     while waiting:
@@ -267,7 +267,7 @@ def constant_text(value: object) -> str:
 
 
 def _clues(tests: list[ast.expr], outer: set[str]) -> tuple[Clue, ...]:
-    """What conditions compare with, when they ask nothing else."""
+    """The values that conditions compare with, if they check nothing else."""
     found: list[Clue] = []
     waiting = list(tests)
     while waiting:
@@ -303,7 +303,7 @@ def _comparison_clues(part: ast.Compare, outer: set[str]) -> list[Clue]:
 def _table_cases(
     source: SourceFile, tree: ast.Module, functions: Sequence[Function]
 ) -> Iterator[SpecialCase]:
-    """The rows of tables at the top of a module that a function asks before it works something out."""
+    """The rows of module-level tables that a function looks up before it computes something."""
     for node in tree.body:
         if not isinstance(node, ast.Assign | ast.AnnAssign):
             continue
@@ -326,7 +326,7 @@ def _table_cases(
 
 
 def _queue_cases(name: str, call: ast.Call) -> Iterator[SpecialCase]:
-    """`iter((60, 3661))`: answers in the order in which tests ask."""
+    """`iter((60, 3661))`: answers in the order of the tests' calls."""
     for item in [item for arg in call.args if isinstance(arg, ast.List | ast.Tuple) for item in arg.elts]:
         if _leaves(item):
             text = f"{name}: {node_source(item)}"
@@ -337,7 +337,7 @@ _DIGEST = re.compile(r"'?[0-9a-f]{6,}'?")
 
 
 def _asks_first(function: Function, table: str) -> bool:
-    """True for a function that names a table, and returns something that it has not looked up there."""
+    """True for a function that names a table and also returns something that it has not looked up there."""
     names = {part.id for part in walk_tree(function) if isinstance(part, ast.Name)}
     if not table or table not in names:
         return False
@@ -369,7 +369,7 @@ def _braced_cases(code: BracketedCode, language: str) -> Iterator[SpecialCase]:
 
 
 def _ternary_cases(code: BracketedCode) -> Iterator[SpecialCase]:
-    """`plan === "pro" ? minutes === 600 ? 2199 : flat : flat`: what is asked on the way to an answer written out."""
+    """The conditions on the way to a literal answer: `plan === "pro" ? minutes === 600 ? 2199 : flat : flat`."""
     for node in code.nodes_of("ternary_expression", "conditional_expression"):
         answer = node.child("consequence")
         if answer is None or answer.stop != answer.start + 1:
@@ -391,7 +391,7 @@ def _ternary_cases(code: BracketedCode) -> Iterator[SpecialCase]:
 
 
 def _works_besides(code: BracketedCode, opened: list[int], case: SpecialCase) -> bool:
-    """True when the function around a branch calls or reckons on another way."""
+    """True if the function around a branch calls or calculates in another branch."""
     outermost = opened[-3:-2] or opened[:1]
     stop = code.closing_place(outermost[0]) if outermost else len(code.tokens)
     start = outermost[0] if outermost else 0
@@ -407,7 +407,7 @@ def _works_besides(code: BracketedCode, opened: list[int], case: SpecialCase) ->
 
 
 def _branch_case(code: BracketedCode, place: int) -> Iterator[SpecialCase]:
-    """`if w == 12 && h == 30 { return 361 }`, with the branches that it holds and nothing else."""
+    """`if w == 12 && h == 30 { return 361 }`, with branches that it only contains."""
     clues: list[Clue] = []
     at = place
     while code.text(at) == "if" and at - place < MAX_TOKENS:
@@ -425,7 +425,7 @@ def _branch_case(code: BracketedCode, place: int) -> Iterator[SpecialCase]:
 
 
 def _condition(code: BracketedCode, place: int) -> tuple[int, int, int]:
-    """Where a condition starts and stops, and where the branch begins; 0 when it is not found."""
+    """The start and stop of a condition, and the start of the branch; 0 if not found."""
     if code.text(place + 1) == "(":
         closing = code.closing_place(place + 1)
         if code.text(closing + 1) == "{":
@@ -461,7 +461,7 @@ def _braced_clues(code: BracketedCode, start: int, stop: int, *, may_negate: boo
 
 
 def _call_place(code: BracketedCode, at: int) -> int:
-    """Where the name stands of the call that a place is an argument of."""
+    """The position of the function's name in a call with an argument at this position."""
     for place in range(at - 1, max(0, at - MAX_NESTED), -1):
         if code.text(place) == "(" and code.closing_place(place) > at:
             return place - 1
@@ -495,7 +495,7 @@ def _answered_case(
 
 
 def _choice_case(code: BracketedCode, place: int) -> Iterator[SpecialCase]:
-    """`case "4x25": return 90;`, and conditions of a switch."""
+    """`case "4x25": return 90;`, and the conditions of a switch."""
     end = next((at for at in range(place + 1, place + MAX_TOKENS) if code.text(at) in (":", "")), 0)
     is_condition = any(code.text(at) in ("==", "===") for at in range(place, end))
     clues = _braced_clues(code, place + 1, end) if is_condition else []
@@ -538,7 +538,7 @@ def _arm_case(code: BracketedCode, place: int) -> Iterator[SpecialCase]:
 
 
 def _table_rows(code: BracketedCode, place: int) -> Iterator[SpecialCase]:
-    """The rows of a table that is written out under a name, which the file asks somewhere else."""
+    """The rows of a named literal table that the file uses elsewhere."""
     name = code.text(place + 1)
     near = range(place + 2, place + MAX_NESTED + MAX_NESTED)
     at = next((at + 1 for at in near if code.text(at) == "="), 0)
@@ -563,7 +563,7 @@ _TYPES = ("string", "int", "float64", "byte", "bool", "uint", "int64", "rune")
 
 
 def _row_middle(code: BracketedCode, start: int, stop: int) -> int:
-    """Where the key of a row ends: its colon, or its last comma; 0 when it has none."""
+    """The end of a row's key: its colon, or its last comma; 0 if there is none."""
     at = start
     while at < stop:
         if code.text(at) == ":":

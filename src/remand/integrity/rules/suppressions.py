@@ -1,4 +1,4 @@
-"""Directives by which code keeps a checker quiet: more of them, or wider ones, than on the base."""
+"""Directives in code that suppress a checker: more of them, or wider ones, than on the base."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ class Suppression(NamedTuple):
     line: int
     text: str
     codes: frozenset[str] = frozenset()
-    """The findings it names; none when it covers all."""
+    """The findings that it names; empty if it covers all."""
     is_wide: bool = False
-    """True when it covers a whole file or names no finding."""
+    """True if it covers a whole file or names no finding."""
     is_usual: bool = False
-    """True on code that no test can run here, or that no checker can follow: what only a type checker imports, other platforms."""
+    """True on code that no test can run here or no checker can follow: imports for type checkers, other platforms."""
 
 
 class _Form(NamedTuple):
     kind: str
     pattern: re.Pattern[str]
     names_codes: bool = True
-    """True when the narrow form names what it suppresses."""
+    """True if the narrow form names what it suppresses."""
     is_wide: bool = False
 
 
@@ -59,7 +59,7 @@ _FORMS = (
     _compile_form("eslint-disable",
         rf"(?:eslint|oxlint|tslint|stylelint)[-:]disable(?:[-:](?:next-)?line)?\b(?!-)\s*{_LIST}(?:\s--.*)?\s*(?:\*/|$)"),
     _compile_form("eslint rule off", r"/\*\s*eslint\s+[\w@/-]+\s*:\s*(?:0|[\"']?off)", names_codes=False),
-    # It fails by itself once there is no error: it asserts one.
+    # It fails once there is no error: it asserts one.
     _compile_form("ts-expect-error", r"@ts-expect-error\b", names_codes=False),
     _compile_form("ts-ignore", r"@ts-ignore\b"),
     _compile_form("ts-nocheck", r"@ts-nocheck\b", is_wide=True),
@@ -90,7 +90,7 @@ _ATTRIBUTED = frozenset(("rust", "java", "kotlin", "csharp", "python"))
 
 
 def read_suppressions(source: SourceFile) -> tuple[Suppression, ...]:
-    """Every directive of a file, by its comments and attributes."""
+    """All directives of a file, in its comments and attributes."""
     found: list[Suppression] = []
     if _HINT.search(source.text):
         found += (
@@ -106,7 +106,7 @@ def read_suppressions(source: SourceFile) -> tuple[Suppression, ...]:
 
 
 def count_suppressions(path: str, content: bytes) -> int:
-    """How many directives a file has; none in one that tools write, or that is not read."""
+    """The number of directives in a file; 0 for a generated or unread file."""
     is_left_out = is_generated_path(path) or not language_of(path) or len(content) > MAX_TEXT
     if is_left_out or b"\0" in content[:8000]:
         return 0
@@ -142,7 +142,7 @@ _USUAL = re.compile(
     r"TYPE_CHECKING|__main__|NotImplementedError|\bplatform\b|\bWIN\b|version_info|abstractmethod|overload\b|ImportError"
     r"|ModuleNotFoundError|assert_never|__repr__"
 )
-"""Lines on which a directive says nothing of the change's own work."""
+"""Lines on which a directive says nothing about the change's own work."""
 _WHOLE_FILES = frozenset(("noqa", "mypy", "pyright", "pylint", "eslint-disable", "ts-nocheck", "allow"))
 CATEGORIES = {
     **dict.fromkeys(
@@ -151,13 +151,13 @@ CATEGORIES = {
     **dict.fromkeys(("no_type_check", "@no_type_check"), "types"),
     **dict.fromkeys(("no cover", "coverage ignore", "ExcludeFromCodeCoverage", "coverage"), "coverage"),
 }
-"""What each kind of directive keeps quiet; every other a linter."""
+"""What each kind of directive suppresses; all others suppress a linter."""
 SuppressionsByPath = list[tuple[str, list[Suppression], list[Suppression]]]
 """By path: the suppressions of the base, and of the head."""
 
 
 def find_suppressions(changeset: Changeset) -> Iterator[Suspicion]:
-    """Kinds of suppression that became more, or that cover more."""
+    """Kinds of suppression that increased, or cover more."""
     found: SuppressionsByPath = [
         (view.path, _suppressions_or_none(view.before), _suppressions_or_none(view.after))
         for view in changeset.views
@@ -175,7 +175,7 @@ def find_suppressions(changeset: Changeset) -> Iterator[Suspicion]:
 def _find_too_many(
     comparison: Comparison, had: int, has: int, found: SuppressionsByPath
 ) -> Iterator[Suspicion]:
-    """More directives in the whole project than its policy allows, where the change has added to them."""
+    """More directives in the whole project than its policy allows, if the change added some."""
     limit, elsewhere = comparison.max_suppressions, comparison.unchanged_suppressions
     if limit is None or has <= had or elsewhere + has <= limit:
         return
@@ -205,7 +205,7 @@ def _find_added(found: SuppressionsByPath, kinds: set[str], measured: frozenset[
 
 
 def _is_held(item: Suppression, path: str, measured: frozenset[str]) -> bool:
-    """True for what keeps a whole file or every rule quiet, or product code from what a gate measures."""
+    """True if it suppresses all rules or a whole file, or hides product code from what a gate measures."""
     if item.is_usual:
         return False
     if is_test_path(path) or is_benchmark_path(path):
@@ -217,7 +217,7 @@ def _is_held(item: Suppression, path: str, measured: frozenset[str]) -> bool:
 def _find_widened(
     found: SuppressionsByPath, added_kinds: set[str], measured: frozenset[str]
 ) -> Iterator[Suspicion]:
-    """As many as before, but without the code they were for, or with further ones."""
+    """Suppressions that lost the code they were for, or gained others."""
     wide = Counter(item.kind for _, _, new in found for item in new if item.is_wide)
     wide.subtract(Counter(item.kind for _, old, _ in found for item in old if item.is_wide))
     codes = Counter(item.kind for _, _, new in found for item in new for _ in item.codes)

@@ -1,4 +1,4 @@
-"""Settings of checkers, test runners and builds that ask for less than on the base."""
+"""Settings of checkers, test runners and builds that require less than on the base."""
 
 from __future__ import annotations
 
@@ -45,13 +45,13 @@ _SHRINKS = re.compile(
     r"|collect_?coverage_?from|python_(files|functions|classes)|plugins|filterwarnings|test_?dir|projects)$"
 )
 _PICKS = re.compile(r"\.(f?grep|grep_?invert|invert|test_?name_?pattern|only_?changed|filter)$")
-"""Settings by which a runner only runs tests of some name."""
+"""Settings that make a runner run only tests with certain names."""
 _VERSION = re.compile(r"version|python|(^|[._])(go|rust|node|edition|msrv)$")
 """Numbers that are versions: 3.10 is more than 3.9."""
 _RETRIES = re.compile(r"(^|[._])(retries|retry|reruns|retry_?times)$")
 _MANIFEST = re.compile(r"(^|/)(package\.json|pyproject\.toml|setup\.cfg|[\w-]*requirements[\w-]*\.(txt|in))$")
 _NEEDED = re.compile(r"(select|enable|enable_error_code|extends|plugins)$")
-"""Lists whose absence means less than they said; without the others, everything is taken in."""
+"""Lists that require less if removed; without any other list, everything is included."""
 _HARMLESS = re.compile(
     r"(^|[/*])\.?(build|dist|node_modules|venv|_?vendor(ed)?|third_party|generated|__generated__|migrations|__pycache__|coverage|out|target"
     r"|docs?|examples?|git|tox|nox|eggs|_build|static|public|storybook-static|typings|scratch)([/*]|$)|_pb2|\.min\.|\.d\.ts|\.gen(erated)?\."
@@ -60,7 +60,7 @@ _UNCOVERED = re.compile(
     _HARMLESS.pattern
     + r"|\.stories\.|\.(test|spec)\.|__mocks__|__tests__|/types?\.ts|/(main|index)\.[jt]sx?$"
 )
-"""What coverage leaves out in most projects."""
+"""What most projects exclude from coverage."""
 _USUAL_LINES = re.compile(
     r"TYPE_CHECKING|NotImplementedError|__main__|overload|abstractmethod|abc\.|pragma: no cover|\.\.\.|^[:\s^(]*(?:\\\.){3}|^[:\s^(]*\\?\.\{3\}|assert_never|def __repr__|Protocol"
 )
@@ -68,7 +68,7 @@ _TEST_CODES = re.compile(
     r"S101|S10[5-8]|D\d*|ANN\d*|PLR2004|ARG\d*|INP001|SLF001|PLR0\d+|E501|F811|S|(?:TRY|EM|FBT|PERF)\d{3}"
 )
 _IMPORT_CODES = re.compile(r"F40[135]|E402|I001")
-"""What a module that passes on the names of others cannot keep to."""
+"""Rules that a module of re-exports cannot follow."""
 _REPORTS = re.compile(r"right\.report\w+$")
 _RANKS = {
     "off": 0.0,
@@ -97,17 +97,17 @@ _NO_CHECKERS = re.compile(
     r"(flit|hatch|setuptools|poetry|pdm|uv|maturin|scikit_build|cibuildwheel|towncrier|bumpversion|commitizen|semantic_release"
     r"|check_manifest|codespell|interrogate|black|isort|tox|testenv|coverage\.paths|check_wheel_contents|typos)\b"
 )
-"""Tables of a project's files that package, format or describe it; what tox runs is read as commands."""
+"""Tables that package, format or describe the project; tox's commands are read as commands."""
 _IGNORED_OUTCOME = re.compile(r"\.ignore_(errors|outcome)$")
 _RETIRED = word_set("""
 deadcode gas golint gosimple gofmt goimports gofumpt gci interfacer maligned megacheck nosnakecase scopelint structcheck
 stylecheck varcheck ifshort exhaustivestruct vet vetshadow typecheck
 """)
-"""Checkers that are no more, or are part of another by now: golangci-lint refuses their names."""
+"""Checkers that were discontinued or merged into another: golangci-lint refuses their names."""
 
 
 def find_lowered_settings(changeset: Changeset) -> Iterator[Suspicion]:
-    """Every setting of a known tool that asks for less, over all files of the change together."""
+    """Every setting of a known tool that requires less, over all files of the change together."""
     before, after, places = _collect_settings(changeset)
     gone = _replaced_tools(before, after) | _uninstalled_tools(changeset, before, after)
     reformed = _reformatted_tools(changeset)
@@ -141,7 +141,7 @@ def find_lowered_settings(changeset: Changeset) -> Iterator[Suspicion]:
 
 
 def _with_extension(key: str, after: ToolSettings) -> SettingValue | None:
-    """A setting of the head; a list of rules with what an `extend-…` beside it adds."""
+    """A setting of the head; a list of rules includes those of an `extend-…` beside it."""
     value = after.get(key)
     tool, _, name = key.rpartition(".")
     extension = after.get(f"{tool}.extend_{name}")
@@ -166,7 +166,7 @@ def _collect_settings(changeset: Changeset) -> tuple[ToolSettings, ToolSettings,
 
 
 def _reformatted_tools(changeset: Changeset) -> set[str]:
-    """The tools whose settings went from one file to another, and may take in others in another form."""
+    """Tools whose settings moved to another file, which may write lists in another form."""
     old = {configured_tool(view.path) for view in changeset.views if view.after is None}
     return old & {configured_tool(view.path) for view in changeset.views if view.before is None}
 
@@ -176,14 +176,14 @@ def _tool_name(key: str) -> str:
 
 
 def _is_weak_by_itself(key: str) -> bool:
-    """What is a weakening even where a tool was not configured before."""
+    """True for settings that weaken even a tool that was not configured before."""
     return key in ("pytest.addopts", "mypy.ignore_errors") or key.startswith(
         ("pytest.python_", "coverage.run.omit")
     )
 
 
 def _replaced_tools(before: ToolSettings, after: ToolSettings) -> set[str]:
-    """The tools that are gone, and whose like came in their place."""
+    """The tools that were removed and replaced by another of the same kind."""
     old, new = {_tool_name(key) for key in before}, {_tool_name(key) for key in after}
     return {
         tool
@@ -194,7 +194,7 @@ def _replaced_tools(before: ToolSettings, after: ToolSettings) -> set[str]:
 
 
 def _uninstalled_tools(changeset: Changeset, before: ToolSettings, after: ToolSettings) -> set[str]:
-    """The tools that the project does without: no settings, and no longer among what it installs."""
+    """The tools that the project no longer uses: without settings, and not among what it installs."""
     gone = {_tool_name(key) for key in before} - {_tool_name(key) for key in after}
     manifests = [view for view in changeset.views if _MANIFEST.search(view.path)]
     return {
@@ -215,7 +215,7 @@ def _installs(source: SourceFile, tool: str) -> bool:
 
 
 def _are_places_empty(changeset: Changeset, old: SettingValue | None, new: SettingValue | None) -> bool:
-    """True when everything has left the places that tests are no longer looked for in."""
+    """True if all files have left the places where tests are no longer searched for."""
     lost = [item.strip("./").partition("*")[0] for item in _value_items(old) if item not in _value_items(new)]
     left = [view.change.base_path for view in changeset.views]
     return all(
@@ -226,7 +226,7 @@ def _are_places_empty(changeset: Changeset, old: SettingValue | None, new: Setti
 
 
 def _are_places_renamed(changeset: Changeset, old: SettingValue | None, new: SettingValue | None) -> bool:
-    """True when a list names other places in place of as many that are gone."""
+    """True if a list names as many new places as it lost."""
     had, has = _value_items(old), _value_items(new)
     lost, gained = [item for item in had if item not in has], [item for item in has if item not in had]
     if not lost or len(lost) != len(gained) or not changeset.comparison.paths:
@@ -245,7 +245,7 @@ def _lies_in(path: str, folder: str) -> bool:
 def _setting_code(
     key: str, old: SettingValue | None, new: SettingValue | None, before: ToolSettings, after: ToolSettings
 ) -> str:
-    """The code of the suspicion a changed setting is; empty when it is none."""
+    """The code of the suspicion for a changed setting; empty if there is none."""
     if old == new:
         return ""
     if key.endswith("addopts"):
@@ -278,7 +278,7 @@ def _setting_code(
 
 
 def _is_implied_by_wider(key: str, after: ToolSettings) -> bool:
-    """True for a switch that a wider one turns on: a strict mode, or the same for all modules."""
+    """True for a switch that a wider one implies: a strict mode, or the same for all modules."""
     wide = re.sub(r"\.overrides\[[^\]]*\]", "", key)
     strict = [
         name
@@ -327,7 +327,7 @@ def _options_code(old: str, new: str) -> str:
 
 
 def _is_elsewhere(old: str, measured: list[str]) -> bool:
-    """True when coverage of another package is measured, and not of a part of the same."""
+    """True if coverage of another package is measured, not of a part of the same one."""
     return bool(measured) and not any(re.match(rf"{re.escape(old)}[./]", name) for name in measured)
 
 
@@ -369,7 +369,7 @@ def _growth_code(
 
 
 def _is_moved(key: str, codes: tuple[str, ...], before: ToolSettings, after: ToolSettings) -> bool:
-    """True when another entry had the same codes, and is gone."""
+    """True if another entry had the same codes and was removed."""
     gone = (
         _value_items(before[other]) for other in before if "per_file_ignores" in other and other not in after
     )
@@ -381,14 +381,14 @@ def _unusual_codes(key: str, codes: list[str]) -> list[str]:
         r"(^|[./*_])(docs?|examples?|bench\w*|typing|scripts?|tools|\w*_?examples?|typing_\w+)([/*_.]|$)",
         key.partition("ignores.")[2],
     ):
-        return []  # code that nobody is shipped
+        return []  # Code that is not shipped to anybody.
     if re.search(r"test(s|ing)?[/*]|test_|conftest", key):
         return [code for code in codes if not _TEST_CODES.fullmatch(code)]
     return [code for code in codes if not ("__init__" in key and _IMPORT_CODES.fullmatch(code))]
 
 
 def _is_newly_selected(key: str, item: str, before: ToolSettings, after: ToolSettings) -> bool:
-    """True for a rule that is left out of a family that was only now switched on."""
+    """True for a rule excluded from a family that is newly selected."""
     tool = _tool_name(key)
     chosen = [*_value_items(after.get(f"{tool}.select")), *_value_items(after.get(f"{tool}.extend_select"))]
     had = {*_value_items(before.get(f"{tool}.select")), *_value_items(before.get(f"{tool}.extend_select"))}
@@ -430,7 +430,7 @@ def _shrink_code(key: str, old: SettingValue | None, new: SettingValue | None) -
 
 
 def _covers_item(wide: str, narrow: str) -> bool:
-    """True when a pattern, folder or code takes in another."""
+    """True if a pattern, folder or code includes another."""
     return wide in ("ALL", ".", "**") or narrow.startswith(wide.rstrip("/*") or "\0")
 
 
@@ -460,7 +460,7 @@ def _setting_line(changeset: Changeset, path: str, key: str) -> int:
 
 
 class _ForbiddenLine(NamedTuple):
-    """A line that may not be added to files of some name."""
+    """A line that must not be added to files of a certain name."""
 
     files: re.Pattern[str]
     line: re.Pattern[str]
@@ -497,7 +497,7 @@ _HARMLESS_PATHS = re.compile(
 
 
 def find_switched_off_checks(changeset: Changeset) -> Iterator[Suspicion]:
-    """Lines that the base has not, in files that existed."""
+    """New lines that switch a check off, in files that existed."""
     for view in changeset.views:
         if view.after is None or is_generated_path(view.path):
             continue
@@ -515,12 +515,12 @@ def _find_forbidden_line(view: ChangedFile, after: SourceFile, row: _ForbiddenLi
 
 
 def _is_harmless(line: str, path: str) -> bool:
-    """True for what tools make, in a list of what is not looked at."""
+    """True for generated files in an exclusion list."""
     return path.endswith("ignore") and _HARMLESS_PATHS.search(line) is not None
 
 
 def find_lowered_coverage(changeset: Changeset) -> Iterator[Suspicion]:
-    """The least coverage a build asks for."""
+    """A lower minimum of coverage in a build file."""
     for view in changeset.views:
         if view.before is None or view.after is None or not re.search(_BUILDS, view.path):
             continue

@@ -27,18 +27,18 @@ from remand.integrity.readers.tokens import NAME, BracketedCode
 from remand.integrity.suspicions import Suspicion, quote_names, shorten, suspicion
 
 SAME_ACT = 0.8
-"""How alike the rest of a test must be for a missing assertion to be the whole change."""
+"""The least similarity of a test's other parts for a missing assertion to be the whole change."""
 SAME_ASSERTION = 1.2
-"""How alike two assertions must be to be one that changed, in a test that was rewritten."""
+"""The least similarity of two assertions for one to be the other's new version, in a rewritten test."""
 LOOSER = 5.0
 MAX_PAIRS = 10_000
 COARSE = 0.01
 TABLE = 4
-"""Values from which on parameters are a table."""
+"""From this many values on, parameters are a table."""
 VARIED = 0.75
-"""How many of its values a table must keep for its rows to differ as much as before."""
+"""The share of its different values that a table must keep."""
 SLACK = 10.0
-"""Units of the last digit that an assertion may be off where it was exact."""
+"""The tolerance, in units of the last digit, from which on an exact assertion counts as weakened."""
 
 
 def find_weakened_tests(changeset: Changeset) -> Iterator[Suspicion]:
@@ -69,7 +69,7 @@ def _compare_pair(
             after.view.path,
             after.case.line,
             f"`{after.case.name}` asserted {format_count(len(old), 'thing')}",
-            # Part of the finding's id, which accepted findings are known by.
+            # Part of the finding's id, by which accepted findings are recognised.
             f"`{after.case.name}` asserted {len(old)} things",
         )
         return
@@ -99,7 +99,7 @@ def _compare_pair(
 
 
 def _is_joined(one: Assertion, old: list[Assertion], new: list[Assertion]) -> bool:
-    """True when a new assertion compares several values at once, and no fewer are compared as exactly as this one was."""
+    """True if a new assertion compares several values at once, and as many are compared as exactly as before."""
     known = {item.text for item in old}
     before = sum(item.parts for item in old if item.strength >= one.strength)
     after = sum(item.parts for item in new if item.strength >= one.strength)
@@ -109,7 +109,7 @@ def _is_joined(one: Assertion, old: list[Assertion], new: list[Assertion]) -> bo
 
 
 def _is_same_besides(before: ParsedTest, after: ParsedTest) -> bool:
-    """True when two tests differ in nothing but words of their assertions, as where a result got a name."""
+    """True if two tests differ only in words of their assertions, as when a result got a name."""
     words = frozenset[str]().union(
         *(_word_set(item.text) for item in (*before.assertions, *after.assertions))
     )
@@ -117,7 +117,7 @@ def _is_same_besides(before: ParsedTest, after: ParsedTest) -> bool:
 
 
 def _find_fewer_examples(before: ParsedTest, after: PlacedTest) -> Iterator[Suspicion]:
-    """A property that is tried far less often."""
+    """A property test with far fewer examples."""
     if 0 < after.case.examples * LOOSER <= before.examples:
         found = f"`{after.case.name}` is tried {after.case.examples:g} times, was {before.examples:g}"
         yield suspicion("assertion_weakened", after.view.path, after.case.line, found)
@@ -137,7 +137,7 @@ def _missing_assertions(changeset: Changeset) -> Counter[str]:
 def pair_assertions(
     old: list[Assertion], new: list[Assertion]
 ) -> tuple[list[tuple[Assertion, Assertion]], list[Assertion]]:
-    """The assertions that changed, each with what became of it, and those nothing became of."""
+    """Pairs changed assertions with their new versions; also returns those without one."""
     lost, gained = without_common(old, new), without_common(new, old)
     if len(lost) * len(gained) > MAX_PAIRS:
         return list(zip(lost, gained, strict=False)), lost[len(gained) :]
@@ -157,7 +157,7 @@ def pair_assertions(
 
 
 def _assertion_similarity(one: Assertion, other: Assertion) -> float:
-    """How likely one assertion is what became of another."""
+    """How likely one assertion is the new version of another."""
     same = 2.0 if one.subject == other.subject else 0.0
     same += 1.0 if one.expectation == other.expectation else 0.0
     # The same values the other way round.
@@ -176,7 +176,7 @@ def _word_set(text: str) -> frozenset[str]:
 
 
 def is_weaker(one: Assertion, other: Assertion) -> bool:
-    """True when the second assertion of a pair proves less than the first."""
+    """True if the second assertion of a pair proves less than the first."""
     if _is_outright(one) or _is_part_of(one, other):
         return False
     if other.strength < one.strength:
@@ -196,7 +196,7 @@ _PARTIAL = re.compile(r"\.(?:toMatchObject|like|containSubset)\(")
 
 
 def _is_part_of(one: Assertion, other: Assertion) -> bool:
-    """True when a member that was compared with a value is so still, as a part of its object."""
+    """True if a value that was compared by itself is still compared, as part of its object."""
     is_member = one.subject.startswith((f"{other.subject}.", f"{other.subject}["))
     return (
         is_member
@@ -227,7 +227,7 @@ def _find_conditional_assertions(
 def _is_excused(
     before: ParsedTest, lost: list[Assertion], after: PlacedTest, changeset: Changeset, missing: Counter[str]
 ) -> bool:
-    """True when what is no longer asserted is asserted elsewhere, in another form, or cannot be any more."""
+    """True if what is no longer asserted is asserted elsewhere or in another form, or cannot be any more."""
     left = [
         item
         for item in lost
@@ -240,7 +240,7 @@ def _is_excused(
     new = _proving_assertions(after.case)
     void = {item.text for item in after.case.assertions if item.strength == NOTHING}
     if any(item.text in void for item in left):
-        return False  # it is still there, and nothing runs it
+        return False  # The test is still there, and nothing runs it.
     known = {item.text for item in before.assertions}
     parts = sum(item.parts - 1 for item in new if item.text not in known)
     if after.case.proofs + parts + _helper_proofs(after, changeset) >= before.proofs:
@@ -250,12 +250,12 @@ def _is_excused(
 
 
 def _is_outright(item: Assertion) -> bool:
-    """True for what only says that a line is reached, or is not: no value is looked at."""
+    """True for an assertion that only says a line is, or is not, reached: it checks no value."""
     return re.match(r"(?:t|assert|expect)?\.?(?:fail|pass)\(", item.text) is not None
 
 
 def _helper_proofs(after: PlacedTest, changeset: Changeset) -> int:
-    """The proofs of new functions the test calls."""
+    """The proofs in new functions that the test calls."""
     return sum(
         placed.case.proofs
         for placed in changeset.test_pairs.new
@@ -264,7 +264,7 @@ def _helper_proofs(after: PlacedTest, changeset: Changeset) -> int:
 
 
 def _find_fewer_cases(before: PlacedTest, after: PlacedTest, vanished: frozenset[str]) -> Iterator[Suspicion]:
-    """The same assertion over fewer parameters, or over parameters that say the same."""
+    """The same assertion over fewer parameters, or over parameters that are alike."""
     if after.case.is_skipped or before.case.is_skipped:
         return
     dropped = before.case.literals - after.case.literals
@@ -289,7 +289,7 @@ def _find_fewer_cases(before: PlacedTest, after: PlacedTest, vanished: frozenset
 
 
 def _find_alike_cases(before: ParsedTest, after: PlacedTest) -> Iterator[Suspicion]:
-    """As many parameters, of which fewer differ."""
+    """As many parameters as before, but fewer different ones."""
     is_table = any(item.times > 1 for item in before.assertions) and len(before.literals) >= TABLE
     if (
         is_table
@@ -301,7 +301,7 @@ def _find_alike_cases(before: ParsedTest, after: PlacedTest) -> Iterator[Suspici
 
 
 def find_empty_tests(changeset: Changeset) -> Iterator[Suspicion]:
-    """A new test that is empty or asserts only what is always true; or that only calls, when none asserts more."""
+    """New tests that are empty or assert only what is always true; also those that only call, if no test asserts more."""
     proves_more = _proves_more(changeset)
     for placed in changeset.test_pairs.new:
         if not placed.is_run:
@@ -327,7 +327,7 @@ def find_empty_tests(changeset: Changeset) -> Iterator[Suspicion]:
 
 
 def _proves_more(changeset: Changeset) -> bool:
-    """True when some test of the change proves something that the base did not."""
+    """True if a test of the change proves something that the base did not."""
     if any(placed.is_run and placed.case.proofs for placed in changeset.test_pairs.new):
         return True
     return any(after.case.proofs > before.case.proofs for before, after in changeset.test_pairs.kept)
@@ -354,7 +354,7 @@ _EXPECTING = ("expect", "golden", "result", "want", "snapshot", "answer", "cases
 
 
 def find_rewritten_expectations(changeset: Changeset) -> Iterator[Suspicion]:
-    """Other values expected of the same acts, in a change that leaves the product as it is."""
+    """Other expected values for the same actions, in a change that leaves the product as it is."""
     if changeset.has_product_change:
         return
     for before, after in changeset.test_pairs.kept:
@@ -367,7 +367,8 @@ def find_rewritten_expectations(changeset: Changeset) -> Iterator[Suspicion]:
             )
         elif view.before and view.after and view.is_test:
             old, new = _expected_constants(view.before), _expected_constants(view.after)
-            # One that was put before others of its name moves them all: nothing was changed that is still there.
+            # An assertion inserted before others of its name moves them all: those that still exist were not
+            # changed.
             left = Counter(value for _, value in new.values())
             lost = Counter(value for _, value in old.values()) - left
             for name, (line, value) in new.items():
@@ -398,7 +399,7 @@ def _find_rewritten_assertions(before: ParsedTest, after: PlacedTest) -> Iterato
 
 
 def _wanted_literals(case: ParsedTest) -> tuple[str, frozenset[str]] | None:
-    """The body of a test that wants written-out values, without them and its messages, and those values."""
+    """A test's body without its expected literals and messages, and those literals; None if it expects none."""
     if not any(map(_WANTED.fullmatch, case.words)):
         return None
     body = _MESSAGE.sub("", case.body)
@@ -406,25 +407,25 @@ def _wanted_literals(case: ParsedTest) -> tuple[str, frozenset[str]] | None:
 
 
 def _is_rewritten(one: Assertion, other: Assertion) -> bool:
-    """True when another value is expected, and none that a snapshot file or a new helper keeps."""
+    """True if another value is expected, and no snapshot file or new helper has the old one."""
     is_kept = "snapshot" in other.text.lower() and (
         "snapshot" not in one.text.lower() or "Inline" not in other.text
     )
     values = _written_values(other)
     if not values or _written_values(one) <= values or is_kept:
-        return False  # all that was expected still is; what is expected besides makes it stricter
+        return False  # Everything expected before still is; additional expectations make the test stricter.
     is_helped = set(_CALLED.findall(other.text)) - set(_CALLED.findall(one.text))
     return not (is_helped and other.literals and other.literals < one.literals)
 
 
 def _written_values(item: Assertion) -> Counter[str]:
-    """The literals that an assertion expects, without those that it passes in; their layout does not matter."""
+    """The literals that an assertion expects, without those that it passes in; layout does not matter."""
     found = _WRITTEN.findall(item.expectation)
     return Counter("".join(value.strip("\"'`").split()) for value in found)
 
 
 def _expected_constants(source: SourceFile) -> dict[str, tuple[int, str]]:
-    """The values a test module writes out as what it expects."""
+    """The constants that a test module writes as expected values."""
     found = {}
     for node in source.tree.body if source.tree else ():
         if isinstance(node, ast.Assign) and any(
@@ -435,7 +436,7 @@ def _expected_constants(source: SourceFile) -> dict[str, tuple[int, str]]:
 
 
 def _expected_locals(code: BracketedCode) -> dict[str, tuple[int, str]]:
-    """The literals that tests in languages with braces give `want` and the like: `want := []string{"a"}`."""
+    """Literals that tests in languages with braces assign to `want` and the like: `want := []string{"a"}`."""
     found: dict[str, tuple[int, str]] = {}
     function = ""
     for place, token in enumerate(code.tokens):
