@@ -309,7 +309,7 @@ def test_a_call_under_way_when_the_run_ends_is_finished(yard: Yard, alice: Agent
 
 def outside_processes(agent: Agent) -> set[Any]:
     """What runs for an agent outside."""
-    found: set[Any] = agent.yard.sockets._answering._outside._processes.get(agent.run_id, set())  # type: ignore[attr-defined]
+    found: set[Any] = agent.yard.sockets._answering._outside._children._processes.get(agent.run_id, set())  # type: ignore[attr-defined]
     return found
 
 

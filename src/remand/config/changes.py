@@ -2,25 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import re
 import tomllib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from remand.domain.text.toml import toml_value
+
 _NEXT_TABLE = re.compile(r"^\[", re.MULTILINE)
-
-
-def toml_text(value: Any) -> str:
-    """A value in TOML, on one line."""
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, Mapping):
-        inner = ", ".join(f"{name} = {toml_text(one)}" for name, one in value.items())
-        return f"{{ {inner} }}" if inner else "{}"
-    if isinstance(value, list | tuple):
-        return f"[{', '.join(map(toml_text, value))}]"
-    return json.dumps(value, ensure_ascii=False)
 
 
 def parse_value(text: str) -> Any:
@@ -38,7 +27,7 @@ def with_value(text: str, path: Sequence[str], value: Any) -> str | None:
         before = tomllib.loads(text)
     except tomllib.TOMLDecodeError:
         return None
-    section, line = _section(text, path[:-1]), f"{path[-1]} = {toml_text(value)}"
+    section, line = _section(text, path[:-1]), f"{path[-1]} = {toml_value(value)}"
     if section is None:
         gap = "" if not text or text.endswith("\n") else "\n"
         changed = f"{text}{gap}\n[{'.'.join(path[:-1])}]\n{line}\n"
@@ -72,17 +61,17 @@ def with_member(text: str, member: Mapping[str, Any]) -> str | None:
         for place in re.compile(r"\]").finditer(text, *section):
             head, tail = text[: place.start()].rstrip(), text[place.start() :]
             for comma in ("", ","):
-                changed = f"{head}{comma}\n  {toml_text(member)},\n{tail}"
+                changed = f"{head}{comma}\n  {toml_value(member)},\n{tail}"
                 if _require_only(changed, wanted):
                     return changed
-    rows = "".join(f"{name} = {toml_text(one)}\n" for name, one in member.items())
+    rows = "".join(f"{name} = {toml_value(one)}\n" for name, one in member.items())
     gap = "" if text.endswith("\n") else "\n"
     return _require_only(f"{text}{gap}\n[[team.members]]\n{rows}", wanted)
 
 
 def hosts_line(hosts: Sequence[str]) -> str:
     """The line that names hosts."""
-    return f"hosts = {toml_text(hosts)}"
+    return f"hosts = {toml_value(hosts)}"
 
 
 def with_hosts(text: str, hosts: Sequence[str]) -> str | None:

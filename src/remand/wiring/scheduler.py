@@ -8,8 +8,9 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
 
+from remand.adapters.coordinator.agent_socket import CommandClaims
 from remand.adapters.coordinator.server import SchedulerCoordinator
-from remand.adapters.gates.background_runs import BackgroundRuns, CommandClaims
+from remand.adapters.gates.background_runs import BackgroundRuns
 from remand.adapters.git import commits
 from remand.adapters.git.location import LedgerLocation
 from remand.adapters.git.remote import PACKS, BaseFetcher, SubmissionStore

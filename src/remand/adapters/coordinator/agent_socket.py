@@ -1,4 +1,4 @@
-"""Agent sockets, one per run. One thread listens on all of them; worker threads and processes execute the calls."""
+"""Agent sockets, one per run, and the processes that run agents' calls and done claims. One thread listens on all sockets."""
 
 from __future__ import annotations
 
@@ -12,12 +12,14 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
 from hashlib import sha256
 from typing import BinaryIO
+
+import msgspec
 
 from remand.adapters.coordinator import protocol
 from remand.adapters.coordinator.server import FrameConnection, accept, listen
@@ -29,6 +31,7 @@ from remand.app.scheduler.ports import (
     CallHandler,
     CallResult,
     CannotRun,
+    ClaimAnswer,
     TaskWorktree,
 )
 
@@ -111,6 +114,62 @@ class AgentSocket:
 ENDED: CallResult = (3, b"", b"remand: this was ended, as the run it belongs to is over.\n")
 
 
+class ChildProcesses:
+    """Runs commands in child processes by group, each in a session of its own, so that it is killed with its descendants."""
+
+    def __init__(self, folder: str) -> None:
+        self._folder = folder
+        self._processes: dict[str, set[subprocess.Popen[bytes]]] = {}
+        self._ended: set[str] = set()
+        self._lock = threading.Lock()
+
+    def run(
+        self,
+        group: str,
+        command: Sequence[str],
+        environment: Mapping[str, str],
+        seconds: float,
+        given: bytes = b"",
+    ) -> subprocess.CompletedProcess[bytes] | None:
+        """Runs a command to completion; None if its group has ended. Kills it after `seconds`, and raises `TimeoutExpired`."""
+        with self._lock:
+            if group in self._ended:
+                return None
+            own = self._processes.setdefault(group, set())
+            process = subprocess.Popen(
+                command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                cwd=self._folder,
+                env=dict(environment),
+                start_new_session=True,
+            )
+            own.add(process)
+        with process:
+            try:
+                output, errors = process.communicate(given, seconds)
+            except subprocess.TimeoutExpired:
+                _kill(process)
+                raise
+            finally:
+                with self._lock:
+                    own.discard(process)
+        return subprocess.CompletedProcess(command, process.returncode, output, errors)
+
+    def end(self, group: str) -> None:
+        """Kills all processes of a group and refuses new ones."""
+        with self._lock:
+            self._ended.add(group)
+            for process in self._processes.pop(group, set()):
+                _kill(process)
+
+
+def _kill(process: subprocess.Popen[bytes]) -> None:
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+
+
 class CommandProcesses:
     """Runs calls in child processes, grouped by run. An agent cannot choose the program, its folder or its environment.
 
@@ -120,50 +179,82 @@ class CommandProcesses:
 
     def __init__(self, module: str, folder: str, environment: Mapping[str, str]) -> None:
         self._command = [sys.executable, "-P", "-m", module]
-        self._folder = folder
         self._environment = dict(environment)
-        self._processes: dict[str, set[subprocess.Popen[bytes]]] = {}
-        self._ended: set[str] = set()
-        self._lock = threading.Lock()
+        self._children = ChildProcesses(folder)
+        self.end = self._children.end
+        """Kills all processes of a run and refuses new ones."""
 
     def run(self, run_id: str, frame: bytes, seconds: float) -> CallResult:
         """Runs a call to completion and kills it after `seconds`."""
-        with self._lock:
-            if run_id in self._ended:
-                return ENDED
-            own = self._processes.setdefault(run_id, set())
-            process = subprocess.Popen(
-                self._command,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                cwd=self._folder,
-                env=self._environment,
-                start_new_session=True,
-            )
-            own.add(process)
-        with process:
-            try:
-                output, errors = process.communicate(frame, seconds)
-            except subprocess.TimeoutExpired:
-                _kill(process)
-                return 3, b"", f"remand: this took longer than {seconds:.0f} s and was ended.\n".encode()
-            finally:
-                with self._lock:
-                    own.discard(process)
-        return (process.returncode, output, errors) if process.returncode >= 0 else ENDED
-
-    def end(self, run_id: str) -> None:
-        """Kills all processes of a run and refuses new ones."""
-        with self._lock:
-            self._ended.add(run_id)
-            for process in self._processes.pop(run_id, set()):
-                _kill(process)
+        try:
+            done = self._children.run(run_id, self._command, self._environment, seconds, frame)
+        except subprocess.TimeoutExpired:
+            return 3, b"", f"remand: this took longer than {seconds:.0f} s and was ended.\n".encode()
+        if done is None or done.returncode < 0:
+            return ENDED
+        return done.returncode, done.stdout, done.stderr
 
 
-def _kill(process: subprocess.Popen[bytes]) -> None:
-    with suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
+CLAIM_SECONDS = 6 * 3600.0
+_MAX_CLAIM_TEXT = 2000
+_REFUSED = 1
+_decode = msgspec.json.Decoder(dict).decode
+BOUND = """
+import ctypes, os, runpy, sys
+libc = ctypes.CDLL(None)
+if hasattr(libc, "prctl"):
+    libc.prctl(1, ctypes.c_ulong(9))
+if os.getppid() == int(sys.argv[1]):
+    del sys.argv[:2]
+    runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
+"""
+"""Runs a module in a process that is killed when its parent dies for any reason, where the system supports that."""
+
+
+class CommandClaims:
+    """Calls `remand task submit` as the agent, without anything from the agent's environment.
+
+    It runs in the repository itself: the agent can write to its worktree, including `.git` and `.got`, and could
+    thereby choose the repository, the ledger and the rules.
+    """
+
+    def __init__(self, module: str, root: str, environment: Mapping[str, str]) -> None:
+        self._module = module
+        self._root = root
+        self._environment = dict(environment)
+        self._children = ChildProcesses(root)
+
+    def submit(self, worktree: TaskWorktree, agent: str, commit: str) -> ClaimAnswer:
+        """Claims that a task is done at a commit."""
+        command = (
+            *(sys.executable, "-P", "-c", BOUND, str(os.getpid()), self._module, "--json"),
+            *("-C", self._root),
+            *("task", "submit", worktree.task_id, f"--agent={agent}", f"--commit={commit}"),
+            f"--branch={worktree.branch}",
+        )
+        identity = {"REMAND_TASK": worktree.task_id, "REMAND_ACTOR": agent}
+        try:
+            done = self._children.run("", command, self._environment | identity, CLAIM_SECONDS)
+        except (OSError, subprocess.TimeoutExpired) as error:
+            raise CannotRun("gates", f"The gates could not run: {error}") from None
+        if done is None:
+            raise CannotRun("gates", "The scheduler is stopping, so no more gates run.")
+        return _parse_answer(done)
+
+    def close(self) -> None:
+        """Kills the running claims and refuses further ones."""
+        self._children.end("")
+
+
+def _parse_answer(ended: subprocess.CompletedProcess[bytes]) -> ClaimAnswer:
+    if ended.returncode == 0:
+        return ClaimAnswer()
+    said = ended.stderr.decode("utf-8", "replace").strip()[-_MAX_CLAIM_TEXT:]
+    if ended.returncode == _REFUSED:
+        with suppress(msgspec.MsgspecError):
+            told = _decode(ended.stdout)
+            return ClaimAnswer(str(told.get("refused") or "refused"), str(told.get("message") or said))
+    raise CannotRun("gates", f"A done claim could not be measured: {said or f'exit {ended.returncode}'}")
 
 
 MAX_PATH = 100

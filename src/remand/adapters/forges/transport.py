@@ -16,7 +16,7 @@ import msgspec
 from remand.app.errors import EnvironmentFault
 from remand.app.forge.ports import AnswerCache, CachedAnswer, ForgeFault, ForgeFaultKind
 from remand.app.ports import Clock
-from remand.domain.instant import Instant, add_seconds, format_instant, is_instant
+from remand.domain.instant import Instant, add_seconds, format_instant, is_instant, seconds_between
 
 MAX_ANSWER = 16 << 20
 SECONDS = 30.0
@@ -212,7 +212,7 @@ def _retry_after(text: str, now: Instant) -> float | None:
         when = format_instant(parsedate_to_datetime(text))
     except (ValueError, OverflowError):
         return None
-    return _epoch(when) - _epoch(now)
+    return seconds_between(now, when)
 
 
 def _seconds(text: str) -> float | None:

@@ -10,8 +10,9 @@ import tomllib
 
 from remand.adapters.hosts.host import SERVER_NAME, Setup, snake_case
 from remand.adapters.hosts.launch import HostRun, hook_settings, mcp_server
-from remand.adapters.hosts.settings import SECTION, HookEntry, find_hooks, load_settings, toml_value
+from remand.adapters.hosts.settings import SECTION, HookEntry, find_hooks, load_settings
 from remand.adapters.system.files import read_start
+from remand.domain.text.toml import toml_value
 
 DEFAULT_TIMEOUT = 600
 WITHOUT_MATCHER = frozenset({"Stop", "UserPromptSubmit"})

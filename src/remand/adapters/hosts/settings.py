@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from remand.adapters.hosts.host import SERVER_NAME, McpEntry, Setup
 from remand.app.hook_calls import ENDINGS, SECONDS
+from remand.domain.text.toml import toml_value
 
 MAX_DEPTH = 100
 _SPACE = re.compile(r"(?:[ \t\r\n]+|//[^\n]*|/\*.*?\*/)*", re.DOTALL)
@@ -406,15 +407,6 @@ def _indent(text: str) -> str:
         if start and row.strip():
             return start
     return "  "
-
-
-def toml_value(value: object) -> str:
-    """A value as TOML on one line."""
-    if isinstance(value, dict):
-        return f"{{{', '.join(f'{toml_value(str(key))} = {toml_value(one)}' for key, one in value.items())}}}"
-    if isinstance(value, list):
-        return f"[{', '.join(map(toml_value, value))}]"
-    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 _SECTION = "mcpServers"

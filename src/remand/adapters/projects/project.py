@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import stat
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from types import MappingProxyType
 from typing import NamedTuple, Protocol
 
 from remand.domain.gate.gate import Gate, GatePreparation, GateProposal, GateProposals
+from remand.domain.text.toml import toml_value
 from remand.domain.text.words import remove_invisible
 
 MAX_BYTES = 1 << 20
@@ -121,7 +121,7 @@ def render_toml(proposed: GateProposals, left_out: Mapping[str, str] = MappingPr
     """
     parts = [_gate(one, left_out.get(one.name, "")) for one in proposed.gates]
     if proposed.path:
-        parts.insert(0, f"[sandbox]\npath = {_list(proposed.path)}\n")
+        parts.insert(0, f"[sandbox]\npath = {toml_value(proposed.path)}\n")
     return "\n".join(parts)
 
 
@@ -148,8 +148,8 @@ def replace_left_out(text: str, proposed: GateProposals, left_out: Mapping[str, 
 
 def _rows(gate: Gate) -> Iterator[str]:
     default = Gate(name="", command=())
-    yield f"command = {_list(gate.command)}"
-    yield f"parser = {_text(gate.parser)}"
+    yield f"command = {toml_value(gate.command)}"
+    yield f"parser = {toml_value(gate.parser)}"
     if gate.require:
         limits = ", ".join(f"{name} = {limit:g}" for name, limit in gate.require.items())
         yield f"require = {{{limits}}}"
@@ -160,16 +160,7 @@ def _rows(gate: Gate) -> Iterator[str]:
 
 
 def _prepare(prepare: GatePreparation) -> str:
-    return f"{{command = {_list(prepare.command)}, key = {_list(prepare.key)}}}"
-
-
-def _list(words: Iterable[str]) -> str:
-    return f"[{', '.join(map(_text, words))}]"
-
-
-def _text(word: str) -> str:
-    """A TOML basic string; it escapes as JSON does, and DEL, too."""
-    return json.dumps(word, ensure_ascii=False).replace("\x7f", "\\u007f")
+    return toml_value({"command": prepare.command, "key": prepare.key})
 
 
 def _duration(seconds: float) -> str:

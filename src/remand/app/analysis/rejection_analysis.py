@@ -6,7 +6,6 @@ from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from datetime import datetime
 from enum import StrEnum
 from itertools import islice, zip_longest
 from operator import itemgetter
@@ -24,7 +23,7 @@ from remand.app.analysis.statistics import (
     wilson_share,
 )
 from remand.domain.graph import DECISION_CONTENT, REJECTION_PREFIX, EdgeType, GraphNode, ThoughtGraph
-from remand.domain.instant import Instant
+from remand.domain.instant import Instant, seconds_between
 from remand.domain.reasons import DecisionType, RejectionReason, parse_decision_type, parse_reason
 from remand.domain.record import Record
 from remand.ledger.event_tables import TraceTable
@@ -105,7 +104,7 @@ def read_cases(traces: TraceTable, tasks: TaskTable, since: Instant = "") -> Rej
         decisions=list(map(_answer_type, decisions, answered, valid)),
         outcomes=_first_outcomes(filed, traces.every(LOCKED_OUT, ESCALATED), _task_ends(filed, statuses)),
         blockers=blockers,
-        slept=[_seconds(start, end) for start, end in slept if end],
+        slept=[seconds_between(start, end) for start, end in slept if end],
         asleep=sum(statuses.get(name) == "deferred" for name in asleep),
     )
 
@@ -115,10 +114,6 @@ def _answer_type(named: str, answered: Instant, is_valid: bool) -> str:
     if answered:
         return named or UNKNOWN
     return "" if is_valid else OVERRIDE
-
-
-def _seconds(start: Instant, end: Instant) -> float:
-    return (datetime.fromisoformat(end[:-1]) - datetime.fromisoformat(start[:-1])).total_seconds()
 
 
 def _first_outcomes(

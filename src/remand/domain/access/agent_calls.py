@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from remand.domain.access.team import fold_name
 from remand.domain.record import NamedTuple
 from remand.domain.refusals import Refused
-from remand.domain.text.words import remove_invisible
+from remand.domain.text.words import flatten, shorten
 from remand.startup import lazy_pattern
 
 MAX_ARGUMENTS = 2000
@@ -196,5 +196,4 @@ def require_outside_agent(command: str, *, is_confined: bool) -> None:
 
 def _quote(text: str) -> str:
     """An agent's text, shortened to one line."""
-    flat = " ".join(remove_invisible(text, "�").split())
-    return flat if len(flat) <= MAX_QUOTED else f"{flat[: MAX_QUOTED - 1]}…"
+    return shorten(flatten(text, "�"), MAX_QUOTED)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from datetime import datetime
 from typing import NamedTuple
 
 from rich.cells import cell_len, set_cell_size
@@ -16,7 +15,7 @@ from remand.app.inbox.decisions import DecisionQuestion
 from remand.app.inbox.questions import Question
 from remand.app.scheduler.ports import SchedulerStatus
 from remand.domain.decisions.objections import DISMISS, DISMISS_ALL
-from remand.domain.instant import Instant
+from remand.domain.instant import Instant, is_instant, seconds_between
 from remand.domain.text.words import single_line
 from remand.interfaces.terminal.state import OPTION_KEYS, ViewMode, ViewState, selected_question
 from remand.interfaces.terminal.styles import STATUS_STYLES
@@ -26,13 +25,9 @@ _SHORT_WIDTH, _FULL_WIDTH = 11, 31
 _UNITS = ((86_400, "d"), (3600, "h"), (60, "m"))
 
 
-def seconds_between(earlier: Instant, later: Instant) -> float | None:
+def elapsed_seconds(earlier: Instant, later: Instant) -> float | None:
     """The seconds between two instants; None if one of them is missing."""
-    try:
-        found = datetime.fromisoformat(later) - datetime.fromisoformat(earlier)
-    except (ValueError, TypeError):
-        return None
-    return found.total_seconds()
+    return seconds_between(earlier, later) if is_instant(earlier) and is_instant(later) else None
 
 
 def duration_text(seconds: float) -> str:
@@ -45,7 +40,7 @@ def duration_text(seconds: float) -> str:
 
 def age_text(since: Instant, now: Instant) -> str:
     """How long ago something was; empty if that is unknown."""
-    seconds = seconds_between(since, now)
+    seconds = elapsed_seconds(since, now)
     return "" if seconds is None else duration_text(seconds)
 
 
@@ -163,7 +158,7 @@ def _scheduler(board: Board, now: Instant) -> Text:
     if status is None or not board.is_scheduled:
         return Text().append("no scheduler is running", style="dim")
     status_text = f"scheduler {status.pid}, {safe_line(status.tier, 20) or 'no tier'}"
-    since = seconds_between(status.tick_at, now)
+    since = elapsed_seconds(status.tick_at, now)
     if since is not None and since >= _SILENT_SECONDS:
         status_text += f", silent for {duration_text(since)}"
     text = Text().append(status_text, style="green")
@@ -237,7 +232,7 @@ def _work_row(one: ActiveWork, now: Instant, name_of: NameOf) -> Text:
     row = Text().append(f"{cell(one.agent, _NAME)} ", style="bold").append(f"{name_of(one.label)} ")
     doing = one.purpose if one.purpose != "work" else f"attempt {one.attempt}"
     row.append(f"{cell(doing, 10)} {age_text(one.since, now):>5}  ")
-    left = seconds_between(now, one.lease_until)
+    left = elapsed_seconds(now, one.lease_until)
     if left is not None and not one.run_id:
         row.append(f"lease {duration_text(left) if left > 0 else 'over'}  ", style="dim")
     if one.is_measured:

@@ -14,13 +14,14 @@ from remand import config
 from remand.app.errors import UsageError
 from remand.app.history.activity import ActivityEntry, activity_entry
 from remand.app.log import keys
-from remand.config.changes import parse_value, toml_text, with_member, with_value
+from remand.config.changes import parse_value, with_member, with_value
 from remand.domain.access.keys import KEY_PREFIX, PublicKey, parse_key_request, parse_public_key
 from remand.domain.access.team import Member, Role
 from remand.domain.access.tokens import CALLS, TokenRole, require_call
 from remand.domain.gate.gate import Gate
 from remand.domain.record import NamedTuple
 from remand.domain.text.redaction import redact
+from remand.domain.text.toml import toml_value
 from remand.interfaces.http.pages.page import PageQuery, WebPage
 from remand.ledger import codec
 from remand.ledger.signatures import decode_groups
@@ -122,7 +123,7 @@ def _schema() -> Mapping[str, Any]:
 def _policy_rows(written: Mapping[str, Any]) -> Iterator[PolicyRow]:
     for name, row in _schema()["properties"]["policy"]["properties"].items():
         is_default = name not in written
-        value = toml_text(row.get("default", {}) if is_default else written[name])
+        value = toml_value(row.get("default", {}) if is_default else written[name])
         yield PolicyRow(name, value, row["description"], is_default)
 
 
@@ -242,7 +243,7 @@ def _add_member(text: str, asked: Mapping[str, str]) -> SettingsChange:
     if not name:
         raise UsageError("Name the member.")
     member: dict[str, Any] = {"name": name, "role": role, **({"skills": skills} if skills else {})}
-    by_hand = f"{toml_text(member)} in `members` of `[team]`."
+    by_hand = f"{toml_value(member)} in `members` of `[team]`."
     return SettingsChange(f"Add {name} as {role}", with_member(text, member), by_hand)
 
 
@@ -252,7 +253,7 @@ def _require_gate(text: str, gate: str, *, is_required: bool) -> SettingsChange:
     changed = with_value(text, ("gates", gate, "required"), is_required)
     notes = () if is_required else ("Its results are then shown, but reject nothing.",)
     title = f"Make the gate {gate} {'required' if is_required else 'optional'}"
-    return SettingsChange(title, changed, f"required = {toml_text(is_required)} of gate {gate}.", notes)
+    return SettingsChange(title, changed, f"required = {toml_value(is_required)} of gate {gate}.", notes)
 
 
 def _set_policy(text: str, name: str, value: str) -> SettingsChange:
@@ -260,8 +261,8 @@ def _set_policy(text: str, name: str, value: str) -> SettingsChange:
     if name not in rows:
         raise UsageError("The policy has no value of that name.")
     meant = parse_value(value.strip())
-    by_hand = f"{name} = {toml_text(meant)} in `[policy]`."
-    title = f"Set {name} to {toml_text(meant)}"
+    by_hand = f"{name} = {toml_value(meant)} in `[policy]`."
+    title = f"Set {name} to {toml_value(meant)}"
     return SettingsChange(
         title, with_value(text, ("policy", name), meant), by_hand, (rows[name]["description"],)
     )
