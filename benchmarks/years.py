@@ -30,7 +30,7 @@ from remand.adapters.stores.sqlite_schema import Statements
 from remand.app.board import BOARD_ORDER, BoardContext, read_board, read_task_page
 from remand.app.events.task_folds import task_events
 from remand.app.history.task_history import event_rows, story_lines
-from remand.app.inbox.decisions import read_inbox_page
+from remand.app.inbox.decisions import waiting_entries
 from remand.domain.events.catalogue import event_task_id
 from remand.domain.events.event import Event, Meta
 from remand.domain.events.reviews import EscalationOpened
@@ -134,7 +134,9 @@ def _reads(opened: OpenLedger, tasks: int) -> dict[str, Callable[[random.Random]
             lambda view, rng: read_task_page(view, TaskFilter(text=f"roof {rng.randrange(tasks)} "))
         ),
         "board: what the team does now": viewed(lambda view, _: read_board(view, BoardContext(now, rules))),
-        "inbox: a page": viewed(lambda view, _: read_inbox_page(view, rules)),
+        "inbox: what waits": viewed(
+            lambda view, _: list(waiting_entries(view, rules, rules.team.actor("user")))
+        ),
         "history of a task": viewed(history),
     }
 

@@ -182,9 +182,9 @@ class HookAnswer:
         return cls(CONTEXT, text, notice=notice)
 
     @classmethod
-    def deny(cls, text: str, notice: str = "") -> HookAnswer:
+    def deny(cls, text: str) -> HookAnswer:
         """Denies a tool call."""
-        return cls(DENY, text, notice=notice)
+        return cls(DENY, text)
 
     @property
     def is_no(self) -> bool:

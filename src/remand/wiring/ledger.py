@@ -35,16 +35,8 @@ if TYPE_CHECKING:
     from remand.adapters.stores.postgres import PostgresStore
     from remand.ledger.store import Transaction
 
-__all__ = [
-    "Gateway",
-    "background_start",
-    "event_publisher",
-    "find_place",
-    "machine_keys",
-    "open_at",
-    "open_ledger",
-    "open_log_copy",
-]
+__all__ = ["Gateway", "background_start", "event_publisher", "find_place", "machine_keys", "open_at"]
+__all__ += ["open_ledger", "open_log_copy"]
 
 
 def open_ledger(folder: str = ".") -> OpenLedger:
@@ -167,14 +159,3 @@ class Gateway(LedgerGateway[OpenLedger]):
         )
         self.place = place
         self.repository = GitRepository(place)
-
-    @property
-    def publisher(self) -> event_publisher.GitPublisher:
-        """Commits event files."""
-        return event_publisher.GitPublisher(self.place)
-
-    def archive_store(self, folder: str = "") -> event_publisher.GitArchive | event_publisher.FolderArchive:
-        """The place of archived event files: a branch, or a folder."""
-        if folder:
-            return event_publisher.FolderArchive(folder)
-        return event_publisher.GitArchive(self.publisher, self.place.worktree)

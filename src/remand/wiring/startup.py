@@ -19,26 +19,11 @@ from remand.adapters.stores import sqlite_views as views
 from remand.adapters.system import files
 from remand.adapters.system.folders import LedgerFolders, socket_folder, state_folder
 
-__all__ = ["MAX_CALL", "READERS", "CoordinatorUnavailable", "LedgerFolders", "LedgerLocation", "SessionTask"]
-__all__ += [
-    "background_runs",
-    "checks",
-    "current_branch",
-    "files",
-    "forward_call",
-    "guarded_files",
-    "journal",
-]
-__all__ += ["ledger_id", "load_host", "locate", "remote", "repository", "server", "server_files"]
-__all__ += [
-    "session_tasks",
-    "settings_files",
-    "snapshots",
-    "socket_folder",
-    "solo_sessions",
-    "state_folder",
-    "views",
-]
+__all__ = ["MAX_CALL", "READERS", "CoordinatorUnavailable", "LedgerFolders", "LedgerLocation"]
+__all__ += ["SessionTask", "background_runs", "checks", "current_branch", "files", "forward_call"]
+__all__ += ["guarded_files", "journal", "ledger_id", "load_host", "locate", "remote", "repository"]
+__all__ += ["server", "server_files", "session_tasks", "settings_files", "snapshots", "socket_folder"]
+__all__ += ["solo_sessions", "state_folder", "views"]
 
 
 def folders_of(place: LedgerLocation) -> LedgerFolders:

@@ -26,6 +26,10 @@ class GitPublisher:
     def __init__(self, place: LedgerLocation) -> None:
         self._place = place
 
+    def archive(self, folder: str = "") -> GitArchive | FolderArchive:
+        """Where archived event files are kept: a branch of their own, or a folder."""
+        return FolderArchive(folder) if folder else GitArchive(self, self._place.worktree)
+
     def current_branch(self) -> str:
         return current_branch(self._place.git_dir)
 

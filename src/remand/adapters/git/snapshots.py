@@ -104,7 +104,7 @@ class SnapshotStore:
         os.makedirs(folder, mode=0o700, exist_ok=True)
         atomic_write(os.path.join(folder, name), f"{commit}\n".encode(), mode=0o600)
 
-    def prune(self, names: Iterable[str], days: float = DAYS) -> None:
+    def prune(self, names: Iterable[str]) -> None:
         """Forgets all snapshots except those with the given names and recent ones; at most once a day."""
         mark = os.path.join(self._folder, "pruned")
         with suppress(OSError):
@@ -118,7 +118,7 @@ class SnapshotStore:
         if not kept and os.path.isdir(self.git_dir):
             shutil.rmtree(self.git_dir, ignore_errors=True)
         elif os.path.isdir(self.git_dir):
-            self._run("prune", f"--expire={days:g}.days.ago")
+            self._run("prune", f"--expire={DAYS:g}.days.ago")
         atomic_write(mark, b"", mode=0o600)
 
     # ------------------------------------------------------------------------------------------ the folder

@@ -7,15 +7,15 @@ from collections.abc import Iterator
 
 from msgspec.structs import replace
 
-from remand.adapters.projects import go, javascript, python, rust
+from remand.adapters.projects import javascript, python, toolchains
 from remand.adapters.projects.project import Project, Propose, project_in
 from remand.domain.gate.gate import GatePreparation, GateProposal, GateProposals
 
 ECOSYSTEMS: dict[str, Propose] = {
     "python": python.propose,
     "js": javascript.propose,
-    "rust": rust.propose,
-    "go": go.propose,
+    "rust": toolchains.propose_rust,
+    "go": toolchains.propose_go,
 }
 _MANIFESTS = {
     "python": re.compile(r"pyproject\.toml|setup\.(?:py|cfg)|[^/]*requirements[^/]*\.txt|Pipfile|manage\.py"),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from remand.app.events.task_folds import task_events
 from remand.app.history.rejections import RejectionView, rejection_facts, task_rejections, value_text
 from remand.app.inbox.held_findings import HELD_KIND, HeldQuestion, held_questions, settlement_command
 from remand.app.inbox.objections import (
@@ -39,7 +38,7 @@ from remand.domain.decisions.findings import acceptable_findings, open_findings
 from remand.domain.decisions.notices import open_alert
 from remand.domain.instant import Instant
 from remand.domain.reasons import DecisionType, RejectionReason, parse_reason
-from remand.domain.record import NamedTuple, Record
+from remand.domain.record import NamedTuple
 from remand.domain.refusals import require_option
 from remand.domain.task import LastRejection, Status, Task
 from remand.domain.text.words import flatten, single_line
@@ -100,49 +99,6 @@ def open_questions(
     ]
 
 
-class InboxPage(Record, kw_only=True, omit_defaults=False):
-    """One page of the inbox."""
-
-    questions: tuple[Question, ...]
-    after: str
-    """The cursor of the next page; empty after the last one."""
-    waiting: int
-    """How many tasks wait in total; a task may ask several questions, or none of this reader."""
-
-
-def read_inbox_page(
-    view: Transaction,
-    rules: Rules,
-    *,
-    limit: int = 20,
-    after: str = "",
-    who: Actor | None = None,
-    unable: Mapping[str, str] = NOBODY,
-) -> InboxPage:
-    """The questions of the next waiting tasks, oldest first; alerts and objections come on the last page.
-
-    Only waiting tasks are read, by an index, and only the histories of those on the page. Pass the `after` of one page
-    to get the next. `who` and `unable` are as for `open_questions`.
-
-        with opened.store.read() as view:
-            page = read_inbox_page(view, rules, limit=20, who=rules.team.actor("user"))
-    """
-    places = sorted(
-        (_inbox_place(task), task) for task in view.task_lists.pages.waiting_tasks() if _asks(task)
-    )
-    left = [(place, task) for place, task in places if place > after]
-    shown = left[:limit]
-    questions = open_questions(
-        view, rules, lambda name: task_events(view, name), who, unable, tasks=[task for _, task in shown]
-    )
-    is_last = len(shown) == len(left)
-    return InboxPage(
-        questions=(*questions, *(objection_questions(view, rules.policy) if is_last else ())),
-        after="" if is_last else shown[-1][0],
-        waiting=len(places),
-    )
-
-
 class WaitingEntry(NamedTuple):
     """A question of a task, as far as its state alone shows."""
 
@@ -166,22 +122,6 @@ def waiting_entries(view: Transaction, rules: Rules, who: Actor) -> Iterator[Wai
             yield WaitingEntry(HELD_KIND, task.claim.claimed_at if task.claim else "", task, len(held))
         if alert is not None:
             yield WaitingEntry(ALERT_KIND, alert.at, task)
-
-
-def _asks(task: Task) -> bool:
-    is_asking = task.open_escalation or pending_rejection(task) or open_findings(task) or open_alert(task)
-    return bool(is_asking)
-
-
-def _inbox_place(task: Task) -> str:
-    """A task's sort key in the inbox: since when it waits, as far as its state shows, and its id; alerts come last."""
-    filed, asked = pending_rejection(task), task.open_escalation
-    if asked is not None:
-        return f"0{asked.opened_at} {task.id}"
-    if filed is not None:
-        return f"0{_instant_of_id(filed.rejection_id)} {task.id}"
-    is_held = bool(open_findings(task))
-    return f"{0 if is_held else 1}{task.claim.claimed_at if task.claim else ''} {task.id}"
 
 
 def _instant_of_id(name: str) -> str:

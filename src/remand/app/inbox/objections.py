@@ -107,11 +107,13 @@ def task_objections(view: Transaction, task: Task, *, most: int = MAX_LISTED) ->
     return TaskObjections(shown, len(keys) - len(shown))
 
 
-def open_task_objections(view: Transaction, task: Task, *, most: int = MAX_LISTED) -> TaskObjections:
+def open_task_objections(view: Transaction, task: Task) -> TaskObjections:
     """The unanswered objections to a task in order of arrival."""
     keys = [key for key in view.objections.keys(task.id) if _is_key_open(view, task, key)]
     keys.sort(key=lambda key: key.place)
-    return TaskObjections(tuple(_key_objections(view, task, key) for key in keys[:most]), len(keys[most:]))
+    return TaskObjections(
+        tuple(_key_objections(view, task, key) for key in keys[:MAX_LISTED]), len(keys[MAX_LISTED:])
+    )
 
 
 def _is_key_open(view: Transaction, task: Task, key: KeptObjection) -> bool:

@@ -105,9 +105,9 @@ def parse_question_id(name: str) -> tuple[str, str]:
     return (task, key) if task and key else ("", "")
 
 
-def dismiss_command(task: Task, signer: str, option: str = DISMISS) -> str:
-    """The command with which the user dismisses a key's objections, or with the other option those of all keys."""
-    return f"remand inbox answer {question_id(task, signer)} {option} --guidance REASON"
+def dismiss_command(task: Task, signer: str) -> str:
+    """The command with which the user dismisses a key's objections."""
+    return f"remand inbox answer {question_id(task, signer)} {DISMISS} --guidance REASON"
 
 
 def dismiss_objections(

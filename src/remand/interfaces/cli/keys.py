@@ -23,6 +23,7 @@ from remand.domain.preconditions import require_key_manager
 from remand.interfaces.cli.context import Context, argument, command
 from remand.interfaces.cli.output import Result, table
 from remand.ledger.signatures import decode_groups
+from remand.wiring.ledger import event_publisher
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -184,7 +185,7 @@ def _revoke(context: Context) -> Result:
         data = {**_plain(key), "line": "", "written": False}
         return Result(data, f"No configuration here trusts key {key.id}; there is nothing to revoke.")
     tip = opened.settings.tip()
-    published = decode_groups(context.gateway.publisher.lines_at(tip)) if tip else []
+    published = decode_groups(event_publisher.GitPublisher(context.place).lines_at(tip)) if tip else []
     with opened.store.read() as view:
         found = keys.plan_revocation(
             view, key, published, verifier=opened.ledger.verifier(view), start=options.start

@@ -27,7 +27,7 @@ from remand.ledger import codec
 from remand.ledger.order import order_key
 from remand.ledger.signatures import Doubt
 from remand.wiring.gates import journal_reader
-from remand.wiring.ledger import open_at
+from remand.wiring.ledger import event_publisher, open_at
 from remand.wiring.open_ledger import OpenLedger
 
 if TYPE_CHECKING:
@@ -342,7 +342,7 @@ def _open_move_target(opened: OpenLedger, to: str) -> OpenLedger:
     "log publish", argument("--task", metavar="ID", help="publish only this task's events, on its branch")
 )
 def _publish(context: Context) -> Result:
-    ledger, publisher = context.opened_ledger.ledger, context.gateway.publisher
+    ledger, publisher = context.opened_ledger.ledger, event_publisher.GitPublisher(context.place)
     context.progress.show("committing event files")
     if context.arguments.task:
         task, _ = find_task(context, context.arguments.task)
@@ -352,8 +352,9 @@ def _publish(context: Context) -> Result:
         done = publish_all(ledger, publisher, base)
         if is_archive_due(ledger, publisher, base):
             before = add_seconds(ledger.clock.now(), -86_400 * ARCHIVE_AFTER_DAYS)
-            store = context.gateway.archive_store()
-            archive_log(ledger, publisher, store, before=before, actor=context.user(), base=base)
+            archive_log(
+                ledger, publisher, publisher.archive(), before=before, actor=context.user(), base=base
+            )
     data = {"branch": done.branch, "commit": done.commit or None, "files": done.files, "events": done.events}
     if not done.commit:
         return Result(data, f"{done.branch} already has every event.")
@@ -378,7 +379,8 @@ def _archive(context: Context) -> Result:
     if bool(options.before) == options.fetch:
         raise UsageError("Give `--before 2026-01-01` to archive, or `--fetch` to read archived lines back.")
     folder = os.path.join(context.origin.folder, options.to) if options.to else ""
-    store = context.gateway.archive_store(folder)
+    publisher = event_publisher.GitPublisher(context.place)
+    store = publisher.archive(folder)
     if options.fetch:
         context.user()
         done = fetch_archive(opened.ledger, store)
@@ -388,7 +390,7 @@ def _archive(context: Context) -> Result:
     else:
         done = archive_log(
             opened.ledger,
-            context.gateway.publisher,
+            publisher,
             store,
             before=_start_of_day(options.before),
             actor=context.user(),

@@ -106,8 +106,7 @@ class BrowserSession(NamedTuple):
 class BrowserSessions:
     """Browser sessions, stored beside the ledger so that all its servers share them and they survive a restart."""
 
-    def __init__(self, clock: Clock = monotonic) -> None:
-        self._clock = clock
+    def __init__(self) -> None:
         self._seen: OrderedDict[str, tuple[float, BrowserSession | None]] = OrderedDict()
         """By hash: the session as last read, and until when that result is valid."""
 
@@ -133,7 +132,7 @@ class BrowserSessions:
     def is_due(self, secret: str) -> bool:
         """True if the session must be read again."""
         good_until, _ = self._seen.get(secret_hash(secret), (float("-inf"), None))
-        return good_until <= self._clock()
+        return good_until <= monotonic()
 
     def read(self, opened: OpenLedger, secret: str) -> None:
         """Reads the session of a secret."""
@@ -148,7 +147,7 @@ class BrowserSessions:
     def _note(self, secret: str, session: BrowserSession | None) -> None:
         name = secret_hash(secret)
         self._seen.pop(name, None)
-        self._seen[name] = (self._clock() + LOOK_AGAIN_SECONDS, session)
+        self._seen[name] = (monotonic() + LOOK_AGAIN_SECONDS, session)
         while len(self._seen) > MAX_SESSIONS:
             self._seen.popitem(last=False)
 

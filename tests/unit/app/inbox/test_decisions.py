@@ -10,7 +10,6 @@ from remand.app.inbox.decisions import (
     DecisionQuestion,
     command_for_answer,
     open_questions,
-    read_inbox_page,
     rejection_grounds,
     waiting_entries,
 )
@@ -201,9 +200,7 @@ def test_what_is_cut_from_a_question_is_said() -> None:
     assert not any("\x1b" in row or "\n" in row for row in told)
 
 
-def test_pages_of_the_inbox_have_every_question_once_and_read_the_history_of_their_own_tasks_alone(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_the_states_of_tasks_alone_say_every_question_that_waits() -> None:
     world = a_world()
     for number in range(5):
         world.clock.advance(60)
@@ -216,18 +213,3 @@ def test_pages_of_the_inbox_have_every_question_once_and_read_the_history_of_the
         found = list(waiting_entries(view, world.rules, world.rules.team.actor("owner")))
     kinds = [one.kind for one in found for _ in range(one.number)]
     assert (kinds.count("asked"), kinds.count(decisions.DECISION_KIND), len(kinds)) == (3, 2, len(whole))
-    read: list[str] = []
-    monkeypatch.setattr(
-        decisions, "task_events", lambda view, name: read.append(name) or task_events(view, name)
-    )
-
-    found, after = [], ""
-    while True:
-        with world.store.read() as view:
-            page = read_inbox_page(view, world.rules, limit=2, after=after)
-        assert (page.waiting, len(page.questions) <= 2, len(read) <= 2) == (5, True, True)
-        read.clear()
-        found += page.questions
-        if not (after := page.after):
-            break
-    assert found == whole
