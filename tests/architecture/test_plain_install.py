@@ -35,6 +35,15 @@ for name in sorted(shipped | {entry.module_name for entry in COMMANDS.values()})
 print(json.dumps(failures))
 """
 
+SERVE = (
+    IMPORT_ALL.partition("import remand.testing")[0]
+    + """
+from remand.interfaces.cli.entry import main
+sys.argv = ["remand", "serve", "--port", "0"]
+main()
+"""
+)
+
 
 def normalize(name: str) -> str:
     return re.sub(r"[-_.]+", "-", name).lower()
@@ -84,3 +93,12 @@ def test_every_command_and_remand_testing_import_in_a_plain_install() -> None:
     assert done.returncode == 0, done.stderr
     failures = json.loads(done.stdout)
     assert not failures, f"modules that need an extra, and which: {failures}"
+
+
+def test_a_server_without_its_packages_says_which_extra_has_them(tmp_path: Path) -> None:
+    subprocess.run(["git", "init", "--quiet"], cwd=tmp_path, check=True)
+    call = [sys.executable, "-c", SERVE, json.dumps(not_installed())]
+    done = subprocess.run(call, capture_output=True, text=True, check=False, cwd=tmp_path)
+
+    assert (done.returncode, "Traceback" in done.stderr) == (3, False), done.stderr
+    assert "Install remand[server]" in done.stderr

@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
+from typing import Any
 
 import psycopg
 import pytest
@@ -15,12 +16,14 @@ from msgspec.structs import replace
 
 from remand.adapters.stores.postgres import PostgresStore
 from remand.adapters.stores.postgres_tables import PostgresTransaction
+from remand.app.board import read_task_page
 from remand.app.errors import EnvironmentFault, StoreAway, StoreConflict, StoreRejected
 from remand.app.group_commit import GroupCommit
 from remand.app.requests import Acceptance, Request, Rules
 from remand.domain import commands as c
 from remand.domain.access.team import USER
 from remand.domain.events.log import PauseEnded
+from remand.ledger.store import TaskFilter
 from remand.testing.fakes import FakeKeys
 from tests.support.builders import THE_USER
 from tests.support.shared_ledgers import SharedFakeLedger, require_sound_log
@@ -276,3 +279,18 @@ def test_a_change_of_the_log_or_of_the_tables_that_met_another_or_was_cut_off_is
     assert failed
     assert len(require_sound_log(one.store)) == 1
     one.store.close()
+
+
+def test_a_page_is_planned_by_its_values_however_often_it_was_read(database: str) -> None:
+    store = SharedFakeLedger(database).store
+    try:
+        for _ in range(12):
+            with store.read() as view:
+                read_task_page(view, TaskFilter(statuses=("claimed",), agent="Ada"), limit=20)
+                statements: Any = view.statements  # type: ignore[attr-defined]  # this store's own
+                prepared = statements.all("SELECT statement FROM pg_prepared_statements")
+    finally:
+        store.close()
+
+    assert prepared, "other statements are planned once"
+    assert not [text for (text,) in prepared if "nullif(" in text]

@@ -455,14 +455,19 @@ class BaseFetcher:
         self._has_remote = GitRepository(place).has_remote
         self._clock = clock
         self._lock = threading.Lock()
-        self._fetched_at = float("-inf")
+        self._fetched_at = self._alone_at = float("-inf")
+        """When the base was last fetched, and when the clone was last seen to have no remote."""
         self.trouble = ""
         """Why the base could not be fetched; empty when it could. The last one that was had is decided by meanwhile."""
 
     def refresh(self) -> None:
         """Fetches the base, and waits if it is too old to decide by; otherwise fetches in the background."""
-        age = self._clock() - self._fetched_at
-        if age < EARLY_SECONDS or not self._has_remote():
+        now = self._clock()
+        age = now - self._fetched_at
+        if age < EARLY_SECONDS or now - self._alone_at < EARLY_SECONDS:
+            return
+        if not self._has_remote():
+            self._alone_at = now
             return
         if age < FRESH_SECONDS or self.trouble:  # An unreachable remote must not stop work.
             if self._lock.acquire(blocking=False):

@@ -119,6 +119,8 @@ _UPSERTS = {
 }
 """The key columns of a table, and its other columns."""
 
+PAGE_LIMIT = "LIMIT nullif("
+"""What a statement has that reads a page: -1 is the embedded ledger's word for all rows."""
 _SUBSTITUTIONS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
     (re.compile(pattern), by)
     for pattern, by in (
@@ -144,7 +146,7 @@ _SUBSTITUTIONS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
             r"\b(n|first) IN \(SELECT jsonb_array_elements_text\((\?\d*)::jsonb\)\)",
             r"\1 IN (SELECT jsonb_array_elements_text(\2::jsonb)::bigint)",
         ),
-        (r"LIMIT (\?\d*)", r"LIMIT nullif(\1, -1)"),
+        (r"LIMIT (\?\d*)", rf"{PAGE_LIMIT}\1, -1)"),
         (r"hex\(randomblob\(8\)\)", "md5(random()::text)"),
         (r" AND typeof\(\w+\) = 'integer'", ""),
         (

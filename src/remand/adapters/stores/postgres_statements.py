@@ -185,14 +185,16 @@ class PostgresStatements(Statements):
             for statement in last:
                 psycopg.RawCursor(self.connection).execute(statement)
 
-    def _execute_raw(self, statement: str, values: Sequence[Any] = ()) -> psycopg.RawCursor[Any]:
+    def _execute_raw(
+        self, statement: str, values: Sequence[Any] = (), *, prepare: bool | None = None
+    ) -> psycopg.RawCursor[Any]:
         if self._later:
             later, self._later = self._later, []
             with self.connection.pipeline():
                 for one, given in later:
                     psycopg.RawCursor(self.connection).execute(one, given)
-                return self._cursor.execute(statement, values, binary=True)
-        return self._cursor.execute(statement, values, binary=True)
+                return self._cursor.execute(statement, values, binary=True, prepare=prepare)
+        return self._cursor.execute(statement, values, binary=True, prepare=prepare)
 
     def all_of(self, *asked: tuple[str, Row]) -> list[list[Row]]:
         """The rows of several statements, in one round trip."""
@@ -218,7 +220,9 @@ class PostgresStatements(Statements):
                 values = (*values, self.change.latest)
         elif statement in (sql.ADD_TASK, sql.CHANGE_TASK):
             values = (*values, "")
-        return self._execute_raw(own.translate(statement), values)
+        text = own.translate(statement)
+        # The plan for a page depends on its values: one made for any values walks through every task.
+        return self._execute_raw(text, values, prepare=False if own.PAGE_LIMIT in text else None)
 
     def _note_row(self, change: OpenChange, values: Row) -> None:
         """Queues a task's row. A new claimable task may come before reserved ones."""

@@ -220,6 +220,11 @@ class Context:
 
     @cached_property
     def place(self) -> LedgerLocation:
+        caller, opened = self.origin.caller, self.origin.opened
+        if caller is not None and opened is not None and opened.place.worktree == self.folder:
+            return (
+                opened.place
+            )  # a server has one place, which need not be searched for again with every call
         return find_place(self.folder)
 
     @cached_property

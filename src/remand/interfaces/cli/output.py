@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from contextvars import ContextVar
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from remand.domain.record import NamedTuple
@@ -293,9 +294,16 @@ class NamedValues:
     """
 
     def __init__(self, rows: Sequence[tuple[str, object]]) -> None:
-        wide = max((len(name) for name, _ in rows), default=0)
-        self._rows = [
-            (f"{name:<{wide}}  ", clean(value)) for name, value in rows if value not in ("", None, [], ())
+        self._given = rows
+
+    @cached_property
+    def _rows(self) -> list[tuple[str, str]]:
+        """What is shown. Nobody asks for it where only the JSON is wanted."""
+        wide = max((len(name) for name, _ in self._given), default=0)
+        return [
+            (f"{name:<{wide}}  ", clean(value))
+            for name, value in self._given
+            if value not in ("", None, [], ())
         ]
 
     def __str__(self) -> str:

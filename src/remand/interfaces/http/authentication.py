@@ -60,6 +60,8 @@ READ_PAUSE_SECONDS = 0.05
 PRIVILEGE = 20
 """How many times the rate of other members is allowed to hosts, workers and the user."""
 _BEARER = "bearer "
+_FACTS = "remand.facts"
+"""Where a request's scope keeps its facts: several steps of an answer need them."""
 _CHALLENGE = {"www-authenticate": 'Bearer realm="remand"'}
 
 IS_KNOWN: ContextVar[bool] = ContextVar("IS_KNOWN", default=False)
@@ -97,9 +99,12 @@ class RequestFacts(NamedTuple):
 
 def request_facts(scope: Any) -> RequestFacts:
     """The facts of an ASGI request. If a header is repeated, the last value counts."""
-    headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
-    address = scope.get("client") or ("", 0)
-    return RequestFacts(headers, str(scope.get("method", "GET")), str(address[0]))
+    facts: RequestFacts | None = scope.get(_FACTS)
+    if facts is None:
+        headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
+        address = scope.get("client") or ("", 0)
+        facts = scope[_FACTS] = RequestFacts(headers, str(scope.get("method", "GET")), str(address[0]))
+    return facts
 
 
 class Authenticator:

@@ -175,6 +175,7 @@ class RemoteCommand:
             rename={one.argument.dest: one.name for one in self.parameters},
         )
         self._defaults = {one.dest: one.default for one in spec.arguments}
+        self._by_dest = [(one.argument.dest, one) for one in self.parameters]
         self._decode = msgspec.json.Decoder(self.record).decode
 
     @property
@@ -247,14 +248,14 @@ class RemoteCommand:
 
     def _values(self, record: Any) -> tuple[SimpleNamespace, str]:
         values, text = dict(self._defaults), ""
-        for one in self.parameters:
-            value = getattr(record, one.argument.dest)
+        for dest, one in self._by_dest:
+            value = getattr(record, dest)
             if value is msgspec.UNSET:
                 continue
             _require_whole_texts(value)
             if one.is_text:
                 text, value = value if isinstance(value, str) else json.dumps(value), "-"
-            values[one.argument.dest] = _as_on_the_command_line(one.argument, value)
+            values[dest] = _as_on_the_command_line(one.argument, value)
         return SimpleNamespace(**values), text
 
 

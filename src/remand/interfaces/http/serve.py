@@ -165,9 +165,10 @@ def _serve_http(context: Context) -> Result:
     options = context.arguments
     require_private_connection(options)
     require_no_password(options.store, "--store")
+    api_server = _api_server()
     url = _store_url(options.store or inherited_environment().get("REMAND_STORE", ""))
     ledger = TeamLedger(context.place, url) if url else EmbeddedLedger(context.place)
-    server = http_server.ApiServer(
+    server = api_server(
         http_server.ServerOptions(
             host=options.host,
             port=options.port,
@@ -186,6 +187,16 @@ def _serve_http(context: Context) -> Result:
         _announce(context, {"url": server.url, "login_url": login_url, "store": _store_name(url)})
         server.serve()
     return Result(RawJson(""), "Stopped.")
+
+
+def _api_server() -> type[http_server.ApiServer]:
+    """The HTTP server, loaded now. Raises `EnvironmentFault` that names the extra if packages are missing."""
+    try:
+        return http_server.ApiServer
+    except ImportError as error:
+        raise EnvironmentFault(
+            f"The HTTP server needs packages that are not installed ({error.name}). Install remand[server]."
+        ) from None
 
 
 def access_options(ledger: EmbeddedLedger | TeamLedger) -> AccessOptions:

@@ -15,10 +15,12 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import msgspec
+import uvicorn
 from litestar import Litestar, Request, Response
 from litestar.exceptions import HTTPException
 from litestar.handlers import ASGIRouteHandler
 from litestar.types import Receive, Scope, Send
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from remand.app.errors import EnvironmentFault, RemandError, UsageError
 from remand.config import inherited_environment
@@ -225,14 +227,40 @@ def _address(text: str) -> str:
         return ""
 
 
-try:
-    import uvicorn
+MAX_HEAD = 16 << 10
+"""How many bytes of a head, or of what follows a body in chunks, may arrive without completing it."""
+MAX_PIPELINED = 16
+"""How many requests a client may send before it has the answer to the first."""
 
-    from remand.interfaces.http.server import make_app
-except ImportError as error:  # the message tells users which extra to install
-    raise EnvironmentFault(
-        f"The HTTP server needs packages that are not installed ({error.name}). Install remand[server]."
-    ) from None
+
+class BoundedHttpProtocol(HttpToolsProtocol):
+    """One connection. The parser keeps a head until it is complete, however long it is, and so would every stranger's be kept.
+
+    Whoever exceeds a limit, or names no host or two, gets 400 and is disconnected.
+    """
+
+    _kept = 0
+    """How many bytes came since a head was last complete, or a part of a body arrived."""
+
+    def data_received(self, data: bytes) -> None:
+        self._kept += len(data)
+        super().data_received(data)
+        if self._kept > MAX_HEAD and not self.transport.is_closing():
+            self.send_400_response("The head of the request is too long.")
+
+    def on_headers_complete(self) -> None:
+        self._kept = 0
+        hosts = sum(name == b"host" for name, _ in self.headers)
+        if hosts > 1 or (not hosts and self.parser.get_http_version() == "1.1"):
+            raise ValueError("a request names one host")
+        if len(self.pipeline) >= MAX_PIPELINED:
+            raise ValueError("too many requests wait for an answer")
+        super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        self._kept = 0
+        super().on_body(body)
+
 
 KEEP_ALIVE_SECONDS = 75
 """How long an idle connection stays open: longer than the interval between an agent's heartbeats."""
@@ -284,6 +312,7 @@ class ApiServer:
         self._server = uvicorn.Server(
             uvicorn.Config(
                 ProxiedRequests(RequestObserver(app, metrics, self._tracer), options.proxies),
+                http=BoundedHttpProtocol,
                 access_log=False,  # URLs may contain data that others should not read
                 log_level="error",  # invalid requests must not fill the log
                 server_header=False,

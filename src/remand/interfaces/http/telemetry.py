@@ -8,10 +8,8 @@ import time
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
 from typing import Any
 
-from h11 import LocalProtocolError
 from litestar.types import ASGIApp, Receive, Send
 
 from remand.app.errors import EnvironmentFault
@@ -110,9 +108,7 @@ class RequestObserver:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
-            # Raised if the body turned out not to be HTTP; that has already been answered.
-            with suppress(LocalProtocolError):
-                await send(message)
+            await send(message)
 
         metrics, begun = self._metrics, time.perf_counter()
         metrics.active += 1
