@@ -63,20 +63,20 @@ def board_alerts(
 ) -> tuple[BoardAlert, ...]:
     """All current problems, most severe first."""
     policy = around.rules.policy
-    found = [
+    alerts = [
         *_scheduler_alerts(around),
         *_gate_alerts(questions),
         *_ledger_alerts(view, around),
         *_question_alerts(questions),
     ]
     for task in active[Status.CLAIMED]:
-        found += _claim_alerts(task, policy, around.now)
+        alerts += _claim_alerts(task, policy, around.now)
     for status in (Status.CLAIMED, Status.PROVISIONAL, Status.REJECTED):
         for task in active[status]:
             rounds = len(task.standing_rounds)
             if rounds and rounds >= policy.escalate_after_reviews - 1:
                 text = f"was rejected in {rounds} reviews; the next rejection goes to the user"
-                found.append(_task_alert(task, text))
+                alerts.append(_task_alert(task, text))
     for status in (Status.FAILED, Status.BLOCKED):
         for task in active[status]:
             text = f"is {task.status.value}, and comes back by `remand task reopen` alone"
@@ -84,8 +84,8 @@ def board_alerts(
             if status is Status.BLOCKED and filed and filed.is_pending:
                 how = "appeals about its rejection" if filed.is_appealed else "rejected it"
                 text = f"{filed.agent} {how}, and a director has to answer"
-            found.append(_task_alert(task, text))
-    return tuple(found)
+            alerts.append(_task_alert(task, text))
+    return tuple(alerts)
 
 
 def _scheduler_alerts(around: BoardContext) -> Iterator[BoardAlert]:
@@ -108,11 +108,11 @@ def _scheduler_alerts(around: BoardContext) -> Iterator[BoardAlert]:
 
 def _gate_alerts(questions: Sequence[Question]) -> Iterator[BoardAlert]:
     """Broken gates, which keep tasks from being started."""
-    for asked in questions:
-        if asked.kind == GATE_QUESTION:
-            why, _, _ = asked.question.partition(" No agent is started")
+    for question in questions:
+        if question.kind == GATE_QUESTION:
+            why, _, _ = question.question.partition(" No agent is started")
             yield BoardAlert(
-                kind="system", text=f"Nothing is started: {single_line(why, MAX_CAUSE)}", since=asked.since
+                kind="system", text=f"Nothing is started: {single_line(why, MAX_CAUSE)}", since=question.since
             )
 
 
@@ -386,7 +386,7 @@ def _inbox_questions(
         if task.status is Status.ESCALATED and task.inbox.escalation
     ]
     asked = sorted(asked, key=lambda pair: (pair[0].opened_at, pair[1].id))[:MAX_TASKS]
-    held = tasks_with_held_findings(view, waiting)
+    tasks = tasks_with_held_findings(view, waiting)
     few = slice(MAX_WITH_HISTORY)
     with_history = {task.id for _, task in asked[few]} | {focus.partition("/")[0]}
     with_history |= {task.id for escalation, task in asked if escalation.id == focus}
@@ -396,32 +396,32 @@ def _inbox_questions(
         for task in blocked
         if task.rejections.last_rejection and task.rejections.last_rejection.rejection_id == focus
     }
-    with_history |= {task.id for task in (*held[few], *alerted[few])}
+    with_history |= {task.id for task in (*tasks[few], *alerted[few])}
 
     def events_of(name: str) -> Iterable[Event]:
         return task_events(view, name) if name in with_history else ()
 
     status = around.scheduler if around.is_scheduled else None
     unable = unstartable_by_status(status, around.rules.team.members)
-    found: list[Question] = [
+    questions: list[Question] = [
         escalation_question(view, around.rules.team, task, events_of, unable) for _, task in asked
     ]
-    found += decision_questions(view, around.rules, blocked, events_of, unable)
+    questions += decision_questions(view, around.rules, blocked, events_of, unable)
     team = around.rules.team
-    found += held_questions(view, team, events_of, team.actor(USER), held)
-    found += alert_questions(view, team, alerted, events_of, unable)
-    found.sort(key=lambda one: (not one.since, one.since, one.task_id))
-    return (*found, *objection_questions(view, around.rules.policy))
+    questions += held_questions(view, team, events_of, team.actor(USER), tasks)
+    questions += alert_questions(view, team, alerted, events_of, unable)
+    questions.sort(key=lambda one: (not one.since, one.since, one.task_id))
+    return (*questions, *objection_questions(view, around.rules.policy))
 
 
 def _active_work(
-    view: Transaction, held: list[Task], around: BoardContext, measured: set[str]
+    view: Transaction, tasks: list[Task], around: BoardContext, measured: set[str]
 ) -> tuple[ActiveWork, ...]:
     """Work in progress, longest first."""
     lines = {agent.run_id: agent.last_line for agent in around.scheduler.agents} if around.scheduler else {}
-    found = [_work_of_holder(task, lines, is_measured=task.id in measured) for task in held if task.claim]
-    known = {one.run_id for one in found}
-    found += [
+    works = [_work_of_holder(task, lines, is_measured=task.id in measured) for task in tasks if task.claim]
+    known = {one.run_id for one in works}
+    works += [
         ActiveWork(
             task_id=task.id,
             label=task.label,
@@ -437,7 +437,7 @@ def _active_work(
         for run in task.runs
         if run.id not in known
     ]
-    return tuple(sorted(found, key=lambda work: (work.since, work.task_id)))
+    return tuple(sorted(works, key=lambda work: (work.since, work.task_id)))
 
 
 def _work_of_holder(task: Task, lines: Mapping[str, str], *, is_measured: bool) -> ActiveWork:
@@ -465,7 +465,7 @@ def _work_of_holder(task: Task, lines: Mapping[str, str], *, is_measured: bool) 
     )
 
 
-def _running_gates(view: Transaction, held: list[Task], around: BoardContext) -> tuple[RunningGates, ...]:
+def _running_gates(view: Transaction, tasks: list[Task], around: BoardContext) -> tuple[RunningGates, ...]:
     """Running gates, started by the scheduler or in the background."""
     found: dict[str, RunningGates] = {}
     for gate in around.scheduler.gates if around.scheduler and around.is_scheduled else ():
@@ -474,7 +474,7 @@ def _running_gates(view: Transaction, held: list[Task], around: BoardContext) ->
         found[gate.task_id] = RunningGates(
             task_id=gate.task_id, label=label, agent=gate.agent, since=gate.started_at
         )
-    for task in held:
+    for task in tasks:
         if task.claim and task.id not in found and around.is_measured(task.id):
             found[task.id] = RunningGates(task_id=task.id, label=task.label, agent=task.claim.agent)
     return tuple(found.values())
@@ -495,7 +495,7 @@ def _waiting_tasks(active: Mapping[Status, list[Task]], around: BoardContext) ->
             **fields,
         )
 
-    found = [
+    tasks = [
         waiting_task(
             task,
             possible_settlers(task, around.rules.team),
@@ -510,9 +510,9 @@ def _waiting_tasks(active: Mapping[Status, list[Task]], around: BoardContext) ->
         for task in active[Status.PROVISIONAL]
         for work in [task.submission]
     ]
-    found += sorted(submitted, key=lambda row: (row.since, row.task_id))
+    tasks += sorted(submitted, key=lambda row: (row.since, row.task_id))
     for task in active[Status.REJECTED]:
         reserved = task.reserved_for(around.now)
         author = task.submission.agent if task.submission else ""
-        found.append(waiting_task(task, (reserved.target,) if reserved else (), author))
-    return tuple(found)
+        tasks.append(waiting_task(task, (reserved.target,) if reserved else (), author))
+    return tuple(tasks)

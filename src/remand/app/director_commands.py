@@ -131,10 +131,10 @@ class DirectorCommands:
             )
             return f"The director {command[0]} {how}; the rejection waits for a human."
         try:
-            said = _parse_decision(outcome.output)
+            director_answer = _parse_decision(outcome.output)
         except ValueError as error:
             return f"The director {command[0]} did not print a decision ({error}); the rejection waits for a human."
-        answer = self._ledger.ask_as(THE_DIRECTOR, said.to_command(handoff_id))
+        answer = self._ledger.ask_as(THE_DIRECTOR, director_answer.to_command(handoff_id))
         if isinstance(answer, Refused):
             return f"The director's answer was refused: {answer.message}"
         return answer

@@ -93,14 +93,16 @@ class FactLookup:
         """The same, with other names for the team's members."""
         return FactLookup(self._tx, replace(self._rules, team=team), self._ids, self._source)
 
-    def facts(self, command: c.Command, task: Task | None, now: Instant, seen: ExternalFacts) -> Facts:
+    def facts(
+        self, command: c.Command, task: Task | None, now: Instant, external_facts: ExternalFacts
+    ) -> Facts:
         """Everything that `decide` may need besides the task."""
-        if seen is NO_EXTERNAL_FACTS:
+        if external_facts is NO_EXTERNAL_FACTS:
             if self._plain is None:
-                self._plain = self._facts_without_task(seen)
+                self._plain = self._facts_without_task(external_facts)
             facts = self._plain
         else:
-            facts = self._facts_without_task(seen)
+            facts = self._facts_without_task(external_facts)
         changes: dict[str, Any] = {}
         if isinstance(command, c.PlanForgeAction):
             changes["forge_actions"] = allowed_actions(self._rules.policy)
@@ -108,13 +110,13 @@ class FactLookup:
             changes |= self._task_facts(task)
         lookups = _LOOKUPS_OF[type(command)]
         if lookups:
-            inquiry = Inquiry(command, task, now, seen)
+            inquiry = Inquiry(command, task, now, external_facts)
             for look_up in lookups:
                 changes |= look_up(self, inquiry)
         return update_facts(facts, **changes) if changes else facts
 
-    def _facts_without_task(self, seen: ExternalFacts) -> Facts:
-        rules, commit, difference = self._rules, seen.commit, seen.difference
+    def _facts_without_task(self, facts: ExternalFacts) -> Facts:
+        rules, commit, difference = self._rules, facts.commit, facts.difference
         return Facts(
             policy=rules.policy,
             team=TeamFacts(has_team=rules.team.has_members, members=rules.team.member_names),
@@ -125,14 +127,14 @@ class FactLookup:
                 tree=commit.tree if commit else "",
                 patch=difference.patch if difference else "",
                 changed=difference.paths if difference else None,
-                head_tree=seen.head_tree,
-                same_change=seen.same_change,
-                control=seen.control,
-                on_branch=seen.on_branch,
+                head_tree=facts.head_tree,
+                same_change=facts.same_change,
+                control=facts.control,
+                on_branch=facts.on_branch,
             ),
             gate_rules=GateFacts(
-                gates=seen.terms.gates if seen.terms else rules.gates,
-                gates_digest=seen.terms.digest if seen.terms else rules.gates_digest,
+                gates=facts.terms.gates if facts.terms else rules.gates,
+                gates_digest=facts.terms.digest if facts.terms else rules.gates_digest,
                 is_enforced=rules.is_enforced,
             ),
         )
@@ -153,13 +155,13 @@ class FactLookup:
 
     def missing_lines(self, task: Task) -> tuple[MissingLines, ...]:
         """Missing lines that may concern a task or one of its ancestors."""
-        found = missing_for_task(self._tx, task, self._lineage)
+        missing = missing_for_task(self._tx, task, self._lineage)
         if not self._source.has_missing_events:
-            return found
-        known = {one.id for one in found}
+            return missing
+        known = {one.id for one in missing}
         lineage = (task, *self._lineage.ancestors(task))
         signed = (lines for one in lineage for lines in self._source.missing_events(one.id))
-        return (*found, *(one for one in signed if one.id not in known))
+        return (*missing, *(one for one in signed if one.id not in known))
 
     def open_blockers(self, task: Task) -> tuple[str, ...]:
         """The dependencies of a task that are still open. One counts as ended only if its own events say so."""
@@ -231,12 +233,12 @@ class FactLookup:
 
     def rejection(self, inquiry: Inquiry) -> dict[str, Any]:
         """What a rejection is compared with. Its module loads much, so it is imported with the first rejection."""
-        command, task, now, seen = inquiry
+        command, task, now, facts = inquiry
         if task is None or not isinstance(command, c.RejectHandoff):
             return {}
         lookup = rejection_facts.RejectionLookup(self._tx, self._rules, lambda: self._fresh_task(now))
         return {
-            **lookup.filing_facts(command, task, now, seen.looked_up),
+            **lookup.filing_facts(command, task, now, facts.looked_up),
             "rejection_id": ids.make_id("R", now, self._ids.hex()),
             "handoff_id": self._fresh_handoff(now),
         }
@@ -258,12 +260,12 @@ class FactLookup:
 
     def owners(self, inquiry: Inquiry) -> dict[str, Any]:
         """Other tasks that own a commit, a pull request or a branch."""
-        command, task, _, seen = inquiry
+        command, task, _, facts = inquiry
         is_edit = isinstance(command, c.EditTask)
         pr = getattr(command, "pr", 0) or 0
         # The largest integer a store accepts; the decision refuses larger numbers.
         pr = pr if 0 < pr < MAX_NUMBER else 0
-        commit = seen.commit.sha if seen.commit and not is_edit else ""
+        commit = facts.commit.sha if facts.commit and not is_edit else ""
         others = (
             conflicting_tasks(task, self._tx.names.find_submitted(commit, pr))
             if task and (commit or pr)

@@ -51,7 +51,7 @@ class RequestScope(NamedTuple):
 def request_scope(requests: Sequence[Request]) -> RequestScope:
     """The names in requests. Whatever else they depend on is locked when it is read."""
     commands: list[c.Command] = [request.command for request in requests]
-    found = RequestScope(
+    scope = RequestScope(
         set(),
         set(),
         set(),
@@ -60,12 +60,12 @@ def request_scope(requests: Sequence[Request]) -> RequestScope:
     )
     for request in requests:
         command: c.Command = request.command
-        found.names.update(_unique_names(request))
+        scope.names.update(_unique_names(request))
         named = (getattr(command, "task_id", ""), *_links(command))
-        found.tasks.update(ids.parse_task_id(name) or name for name in named if name)
+        scope.tasks.update(ids.parse_task_id(name) or name for name in named if name)
         if handoff := getattr(command, "handoff_id", ""):
-            found.handoffs.add(ids.parse_handoff_id(handoff) or handoff)
-    return found
+            scope.handoffs.add(ids.parse_handoff_id(handoff) or handoff)
+    return scope
 
 
 def _links(command: c.Command) -> tuple[str, ...]:
@@ -130,8 +130,8 @@ class SharedLedger(Ledger):
         verifier = super()._trust(tx)[0]
         with suppress(EnvironmentFault):
             verifier = self._shared_verifier(tx, self._rules(), own, noted) or verifier
-        found = verifier.trust.find_key(own.id) if own else None
-        return verifier, own.id if own and (found is None or found.until is not None) else ""
+        key = verifier.trust.find_key(own.id) if own else None
+        return verifier, own.id if own and (key is None or key.until is not None) else ""
 
     def _shared_verifier(
         self, tx: Transaction, rules: Rules, own: PublicKey | None, noted: str
@@ -255,12 +255,15 @@ class SharedLedger(Ledger):
         head, has_outdated_files = None, False
         for one in requests:
             try:
-                found = self._decide_all([one])
+                unsynced_answers = self._decide_all([one])
             except EnvironmentFault as fault:
                 answers.append(fault)
                 continue
-            answers += found.answers
-            head, has_outdated_files = found.head or head, has_outdated_files or found.has_outdated_files
+            answers += unsynced_answers.answers
+            head, has_outdated_files = (
+                unsynced_answers.head or head,
+                has_outdated_files or unsynced_answers.has_outdated_files,
+            )
         return UnsyncedAnswers(answers, head, has_outdated_files)
 
 
@@ -371,21 +374,21 @@ class GroupCommit:
             turn.end()
             if head is not None:
                 self._ledger.sync(head)
-            for one, answer in zip(group, answers, strict=True):
+            for request, answer in zip(group, answers, strict=True):
                 if isinstance(answer, EnvironmentFault):
-                    one.error = answer
+                    request.error = answer
                 else:
-                    one.answer = answer
+                    request.answer = answer
         except RemandError as error:
-            for one in group:
-                one.error = error
+            for request in group:
+                request.error = error
         finally:
             turn.end()
-            for one in group:
+            for request in group:
                 # Without an answer or an error, waking it would make it the leader.
-                one.error = one.error or (None if one.answer else _unanswered_fault())
-                if one is not own or one.future is not None:
-                    one.wake()
+                request.error = request.error or (None if request.answer else _unanswered_fault())
+                if request is not own or request.future is not None:
+                    request.wake()
         if has_outdated_files:
             self._ledger.update_files()
 

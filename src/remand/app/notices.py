@@ -157,14 +157,14 @@ class _PendingNotices:
             for task in self._view.task_lists.with_status(Status.CLAIMED)
             if (alert := open_alert(task)) and self._is_new(alert.notified)
         ]
-        found = alert_questions(self._view, self._team, tasks, self._events_of)
+        alerts = alert_questions(self._view, self._team, tasks, self._events_of)
         pending = [
             (
-                self._delivery(asked.task_id, asked.escalation_id),
-                f"- {asked.escalation_id} {single_line(asked.question)}",
-                partial(self._alert, asked),
+                self._delivery(alert_question.task_id, alert_question.escalation_id),
+                f"- {alert_question.escalation_id} {single_line(alert_question.question)}",
+                partial(self._alert, alert_question),
             )
-            for asked in sorted(found, key=lambda asked: (asked.since, asked.task_id))
+            for alert_question in sorted(alerts, key=lambda asked: (asked.since, asked.task_id))
         ]
         title = f"the work on {format_count(len(pending), 'task')} was rejected again and again"
         return self._notices(pending, title, "`remand inbox` shows what can be done.")
@@ -205,15 +205,21 @@ class _PendingNotices:
             yield OutgoingNotice(f"{self._project}: {title}", body, tuple(one[0] for one in part))
 
     def _question(self, task: Task) -> tuple[str, str]:
-        asked = escalation_question(self._view, self._team, task, self._events_of)
-        again = " (again)" if asked.repeats else ""
-        rows = (*_answer_rows(asked), "", *asked.tried, "", f"Asked since {format_time(asked.since)}.")
+        question = escalation_question(self._view, self._team, task, self._events_of)
+        again = " (again)" if question.repeats else ""
+        rows = (
+            *_answer_rows(question),
+            "",
+            *question.tried,
+            "",
+            f"Asked since {format_time(question.since)}.",
+        )
         return f"a question waits for you{again}: {single_line(task.title, MAX_TITLE)}", "\n".join(rows)
 
-    def _alert(self, asked: AlertQuestion) -> tuple[str, str]:
-        rows = (*_answer_rows(asked), "", *asked.tried, "", f"Alerted at {format_time(asked.since)}.")
-        words = f"{asked.agent}'s work was rejected {times_text(asked.number)}"
-        title = f"{single_line(words, MAX_TITLE)}: {single_line(asked.title, MAX_TITLE)}"
+    def _alert(self, alert: AlertQuestion) -> tuple[str, str]:
+        rows = (*_answer_rows(alert), "", *alert.tried, "", f"Alerted at {format_time(alert.since)}.")
+        words = f"{alert.agent}'s work was rejected {times_text(alert.number)}"
+        title = f"{single_line(words, MAX_TITLE)}: {single_line(alert.title, MAX_TITLE)}"
         return title, "\n".join(rows)
 
     def _override(self, task: Task, notice: OverrideNotice) -> tuple[str, str]:
@@ -234,10 +240,10 @@ class _PendingNotices:
         return task_events(self._view, task_id)
 
 
-def _answer_rows(asked: Question) -> list[str]:
+def _answer_rows(question: Question) -> list[str]:
     """The question, with the command for each option."""
-    ways = [f"{option.text}:\n    {answer_command(asked, option)}" for option in asked.options]
-    return [single_line(asked.question, 2000), "", *ways]
+    ways = [f"{option.text}:\n    {answer_command(question, option)}" for option in question.options]
+    return [single_line(question.question, 2000), "", *ways]
 
 
 def _task_text(task: Task) -> str:

@@ -147,7 +147,7 @@ def _tasks_leading_to(
     candidates = (one for one in others if one.rejections.accepted_by and one.id not in seen)
     for other in islice(candidates, MAX_WAITERS):
         their_events = task_events(view, other.id)
-        found = next(
+        rejection_view = next(
             (
                 rejection
                 for rejection in reversed(task_rejections(their_events))
@@ -155,9 +155,9 @@ def _tasks_leading_to(
             ),
             None,
         )
-        if found is not None and other.id not in seen:
+        if rejection_view is not None and other.id not in seen:
             seen.add(other.id)
-            yield other, their_events, found
+            yield other, their_events, rejection_view
 
 
 def _distance(other: Task, events: list[Event]) -> int:
@@ -263,9 +263,9 @@ def context_section(
     writer, own = _QuoteWriter(repository), _own_rejections(task, events)
     known = {relative.id: relative for relative in context.relatives}
     entries: list[Callable[..., str]] = []
-    for one in own[:MAX_OWN]:
-        related = [known.get(other, RelatedTask(id=other)) for other in _resulting_tasks(one, events)]
-        entries.append(partial(_own_entry, writer, one, related, instructions))
+    for view in own[:MAX_OWN]:
+        related = [known.get(other, RelatedTask(id=other)) for other in _resulting_tasks(view, events)]
+        entries.append(partial(_own_entry, writer, view, related, instructions))
     entries += [partial(_origin_entry, writer, origin) for origin in context.origins]
     if not entries:
         return ""
@@ -373,11 +373,11 @@ class _QuoteWriter:
             rows.append(f"> - [{len(texts) - MAX_ITEMS} more not shown]")
         return [f"{label}:", *rows] if rows else []
 
-    def relatives(self, label: str, found: Iterable[RelatedTask]) -> list[str]:
+    def relatives(self, label: str, tasks: Iterable[RelatedTask]) -> list[str]:
         """Tasks with their ids, statuses, titles and outcomes."""
-        every, rows, room = list(found), [], MAX_RELATED
-        for shown, one in enumerate(every):
-            lines = list(self._relative(one))
+        every, rows, room = list(tasks), [], MAX_RELATED
+        for shown, task in enumerate(every):
+            lines = list(self._relative(task))
             room -= sum(map(_byte_size, lines))
             if room < 0 or shown >= MAX_RELATIVES:
                 rows.append(f"> - [{len(every) - shown} more not shown]")
@@ -385,11 +385,11 @@ class _QuoteWriter:
             rows += lines
         return [f"{label}:", *rows] if rows else []
 
-    def _relative(self, one: RelatedTask) -> Iterator[str]:
-        status = f" ({one.status})" if one.status else ""
-        title = " ".join(self._lines(one.title, _TITLE))
-        yield f"> - {inline_name(one.id, _ID)}{status}{f': {title}' if title else ''}"
-        for text in one.outcome:
+    def _relative(self, task: RelatedTask) -> Iterator[str]:
+        status = f" ({task.status})" if task.status else ""
+        title = " ".join(self._lines(task.title, _TITLE))
+        yield f"> - {inline_name(task.id, _ID)}{status}{f': {title}' if title else ''}"
+        for text in task.outcome:
             yield from (f">   {line}" for line in self._lines(text, _ITEM))
 
     def _item(self, text: str) -> list[str]:
@@ -422,7 +422,7 @@ def render_prompt(
     """
     feedback = read_feedback(task, events, repository)
     claim, filed = task.claim, task.rejections.last_rejection
-    given = next(
+    handoff = next(
         (
             event
             for event in reversed(events)
@@ -433,7 +433,7 @@ def render_prompt(
         ),
         None,
     )
-    instructions = given.instructions if given else ""
+    instructions = handoff.instructions if handoff else ""
     is_overridden = filed and claim and filed.agent == claim.agent and filed.decision == OVERRIDE
     scope = "\n".join(plain_lines(remove_invisible(task.details.scope)))
     progress = [
@@ -450,8 +450,8 @@ def render_prompt(
         context_section(task, events, context, repository, instructions),
         f"## Task {task.id}: {flatten(task.title)}\n\n{scope}".rstrip(),
         _must_pass_section(task),
-        f"## Instructions from {given.source_agent}\n\n{_quote(instructions)}"
-        if given and instructions
+        f"## Instructions from {handoff.source_agent}\n\n{_quote(instructions)}"
+        if handoff and instructions
         else "",
         "" if feedback.rounds else "\n".join(filter(None, progress)),
         f"{claim.agent} holds this task, and submits or rejects it."
@@ -472,14 +472,14 @@ def _gate_section(task: Task, events: list[Event]) -> str:
     ]
     if not verdicts:
         return ""
-    last, alert, found = verdicts[-1], "", open_alert(task)
-    held = next((event for event in reversed(verdicts) if isinstance(event, GateHeld)), None)
-    if isinstance(last, GateRejected) and found is not None:
+    last, alert, gate_alert = verdicts[-1], "", open_alert(task)
+    gate_held = next((event for event in reversed(verdicts) if isinstance(event, GateHeld)), None)
+    if isinstance(last, GateRejected) and gate_alert is not None:
         # The alert belongs only to the rejection that caused it.
-        is_of_last = (found.handoff_id, found.number) == (last.handoff_id, last.number)
-        alert = render_alert(found.number, found.escalate_after) if is_of_last else ""
-    if isinstance(last, GateRejected) and last.because and held is not None:
-        text = message.render_refusal(held.verdict, last.because, alert)
+        is_of_last = (gate_alert.handoff_id, gate_alert.number) == (last.handoff_id, last.number)
+        alert = render_alert(gate_alert.number, gate_alert.escalate_after) if is_of_last else ""
+    if isinstance(last, GateRejected) and last.because and gate_held is not None:
+        text = message.render_refusal(gate_held.verdict, last.because, alert)
     elif alert:
         text = message.render_rejection(last.verdict, alert=alert)
     else:

@@ -247,11 +247,11 @@ class RecordFileUpdater:
         self, tx: Transaction, task: Task, events: list[Event]
     ) -> Iterator[tuple[RecordKind, str]]:
         """Writes the pages of a task and returns their names."""
-        asked = task.open_escalation
-        if asked is not None and _PLAIN.fullmatch(asked.id):
+        escalation = task.open_escalation
+        if escalation is not None and _PLAIN.fullmatch(escalation.id):
             question = questions.escalation_question(tx, self._team(), task, lambda _: events)
-            self._files.put(RecordKind.MESSAGE, asked.id, question_page(question))
-            yield RecordKind.MESSAGE, asked.id
+            self._files.put(RecordKind.MESSAGE, escalation.id, question_page(question))
+            yield RecordKind.MESSAGE, escalation.id
         if (task.reviews.feedback or task.inbox.escalation) and _PLAIN.fullmatch(task.id):
             self._files.put(RecordKind.TASK, task.id, task_page(task, events))
             yield RecordKind.TASK, task.id

@@ -146,11 +146,11 @@ class EvidenceChecker:
         others = (
             probe for probe in probes if not isinstance(probe, ev.TaskProbe | ev.CommandProbe | ev.UrlProbe)
         )
-        found = [self._grade(probe, may_read) for probe in others]
+        grades = [self._grade(probe, may_read) for probe in others]
         ready = [(probe, self._probe_commit(probe)) for probe in slow[:MAX_SLOW]]
-        found += [self._run_probe(probe, standing) for probe, standing in ready]
-        found += [ev.grade_evidence(probe, Grade.REPORTED, _TOO_MANY) for probe in slow[MAX_SLOW:]]
-        return in_evidence_order(found)
+        grades += [self._run_probe(probe, standing) for probe, standing in ready]
+        grades += [ev.grade_evidence(probe, Grade.REPORTED, _TOO_MANY) for probe in slow[MAX_SLOW:]]
+        return in_evidence_order(grades)
 
     def _grade(self, probe: ev.EvidenceProbe, may_read: int) -> EvidenceGrade:
         try:
@@ -158,8 +158,8 @@ class EvidenceChecker:
                 case ev.FileProbe() if self._sources is not None:
                     return _grade_if_merged(_grade_file(probe, self._sources), probe.commit, self._sources)
                 case ev.CountProbe() if self._sources is not None:
-                    found = _grade_count(probe, self._sources, may_read)
-                    return _grade_if_merged(found, probe.commit, self._sources)
+                    grade = _grade_count(probe, self._sources, may_read)
+                    return _grade_if_merged(grade, probe.commit, self._sources)
                 case ev.CommitProbe() if self._sources is not None:
                     return _grade_commit(probe, self._sources)
                 case ev.UnreadableProbe():
@@ -242,13 +242,13 @@ def _grade_task(probe: ev.TaskProbe, task: Task | None, own: str) -> EvidenceGra
     )
 
 
-def _grade_if_merged(found: EvidenceGrade, name: str, sources: Sources) -> EvidenceGrade:
+def _grade_if_merged(grade: EvidenceGrade, name: str, sources: Sources) -> EvidenceGrade:
     """The state at an unmerged commit proves nothing: the agent may have made it."""
     commit = sources.commit(name)
-    if found.grade != Grade.REPRODUCED or commit is None or sources.is_merged(commit.sha):
-        return found
+    if grade.grade != Grade.REPRODUCED or commit is None or sources.is_merged(commit.sha):
+        return grade
     return EvidenceGrade(
-        index=found.index, grade=Grade.REPORTED, detail=f"{found.detail}, which is not merged"
+        index=grade.index, grade=Grade.REPORTED, detail=f"{grade.detail}, which is not merged"
     )
 
 
@@ -312,20 +312,20 @@ def _grade_command(probe: ev.CommandProbe, standing: ProbeCommit, commands: Comm
 
     A failure of another kind than the claimed one may be caused by the sandbox and proves nothing.
     """
-    seen = commands.run(probe.command, standing.commit)
-    if seen is None:
+    outcome = commands.run(probe.command, standing.commit)
+    if outcome is None:
         return ev.grade_evidence(
             probe, Grade.REPORTED, "not checked: the command is not allowed, or could not run"
         )
-    shown = f"exit {seen.exit_status} at {standing.commit[:12]}"
-    is_same = probe.exit_status in (None, seen.exit_status)
-    if is_same and probe.text in seen.output:
+    shown = f"exit {outcome.exit_status} at {standing.commit[:12]}"
+    is_same = probe.exit_status in (None, outcome.exit_status)
+    if is_same and probe.text in outcome.output:
         if not standing.is_merged:
             return ev.grade_evidence(probe, Grade.REPORTED, f"{shown}, which is not merged")
         return ev.grade_evidence(probe, Grade.REPRODUCED, shown)
-    is_plain = seen.exit_status == 0 or (seen.exit_status == 1 and probe.exit_status in (None, 0))
+    is_plain = outcome.exit_status == 0 or (outcome.exit_status == 1 and probe.exit_status in (None, 0))
     is_text = is_same and probe.exit_status is not None
-    if (not is_plain and not is_text) or (is_same and seen.is_cut):
+    if (not is_plain and not is_text) or (is_same and outcome.is_cut):
         return ev.grade_evidence(
             probe, Grade.REPORTED, f"not decided: {shown}, which may be for another reason"
         )
@@ -334,28 +334,30 @@ def _grade_command(probe: ev.CommandProbe, standing: ProbeCommit, commands: Comm
 
 def _grade_url(probe: ev.UrlProbe, pages: Pages) -> EvidenceGrade:
     """Disproved by a response where an error was claimed, and vice versa; one kind of error does not disprove another."""
-    seen = pages.get(probe.url)
-    if seen is None:
+    outcome = pages.get(probe.url)
+    if outcome is None:
         return ev.grade_evidence(
             probe, Grade.REPORTED, "not checked: the policy does not allow requests to this host"
         )
     shown = (
-        f"it answers {seen.exit_status} now" if seen.exit_status else f"no answer now: {seen.output[:200]}"
+        f"it answers {outcome.exit_status} now"
+        if outcome.exit_status
+        else f"no answer now: {outcome.output[:200]}"
     )
-    is_same = probe.code in (None, seen.exit_status)
-    if is_same and probe.text in seen.output:
+    is_same = probe.code in (None, outcome.exit_status)
+    if is_same and probe.text in outcome.output:
         return ev.grade_evidence(probe, Grade.REPRODUCED, shown)
-    if not _contradicts(probe.code, seen):
+    if not _contradicts(probe.code, outcome):
         return ev.grade_evidence(probe, Grade.REPORTED, f"not decided: {shown}")
     return ev.grade_evidence(probe, Grade.DISPROVED, shown if not is_same else f"{shown}, without the text")
 
 
-def _contradicts(code: int | None, seen: CommandOutcome) -> bool:
+def _contradicts(code: int | None, outcome: CommandOutcome) -> bool:
     """True if a result contradicts the claim: another kind of result, or complete output without the claimed text."""
-    is_fine = 0 < seen.exit_status < HTTP_ERROR
-    if code in (None, seen.exit_status):
-        return not seen.is_cut and (is_fine or code is not None) and seen.exit_status > 0
-    return seen.exit_status > 0 and is_fine != (0 < (code or 0) < HTTP_ERROR)
+    is_fine = 0 < outcome.exit_status < HTTP_ERROR
+    if code in (None, outcome.exit_status):
+        return not outcome.is_cut and (is_fine or code is not None) and outcome.exit_status > 0
+    return outcome.exit_status > 0 and is_fine != (0 < (code or 0) < HTTP_ERROR)
 
 
 def _grade_commit(probe: ev.CommitProbe, sources: Sources) -> EvidenceGrade:
@@ -416,12 +418,12 @@ class RejectionLookup:
     ) -> dict[str, Any]:
         """The facts for a rejection and for the decision on it."""
         record = TaskRejection.from_dict(command.rejection)
-        seen = looked_up or RejectionChecks()
+        checks = looked_up or RejectionChecks()
         validation = ValidationFacts(
             named=self._named_tasks(record, task),
-            graded=in_evidence_order(seen.graded, task_grades(record.evidence, self._find_task, task.id)),
-            attempts=seen.attempts,
-            merged=seen.merged,
+            graded=in_evidence_order(checks.graded, task_grades(record.evidence, self._find_task, task.id)),
+            attempts=checks.attempts,
+            merged=checks.merged,
             has_repository=looked_up is not None,
         )
         why = self._human_reason(task, command.agent)

@@ -67,35 +67,35 @@ class AfterCall:
     def run(self) -> tuple[UnseenCounts, str]:
         """Does what is due; returns the counts, and the first error."""
         fault = self._files.update() if self._files else ""
-        found = self._read_unseen()
-        if found.overdue and self._ledger and not fault:
+        counts = self._read_unseen()
+        if counts.overdue and self._ledger and not fault:
             try:
                 self._ledger.ask_all([])
             except (errors.EnvironmentFault, OSError) as error:
                 fault = str(error)
-            found = self._read_unseen()
-        if found.count and found.least < self._channel_count() and not fault:
+            counts = self._read_unseen()
+        if counts.count and counts.least < self._channel_count() and not fault:
             try:
                 self._start_delivery()
             except OSError as error:
                 fault = f"no notice about the open questions could be sent: {error}"
-        return found, fault
+        return counts, fault
 
 
-def reminder(found: UnseenCounts) -> str:
+def reminder(counts: UnseenCounts) -> str:
     """The line that reminds the user of items in the inbox that no channel has delivered; empty if there are none."""
-    count = found.untold + found.held
+    count = counts.untold + counts.held
     if not count:
         return ""
     waits = "question waits" if count == 1 else "questions wait"
     return f"remand: {count} {waits} for you: remand inbox\n"
 
 
-def log_warning(found: UnseenCounts) -> str:
+def log_warning(counts: UnseenCounts) -> str:
     """The warning that the log is incomplete; empty if it is intact as far as known."""
-    if not found.damage:
+    if not counts.damage:
         return ""
-    count = "1 finding" if found.damage == 1 else f"{found.damage} findings"
+    count = "1 finding" if counts.damage == 1 else f"{counts.damage} findings"
     return (
         f"remand: the log is incomplete: events are missing or were changed ({count}). "
         "`remand log verify` names them, `remand log repair` says what to do\n"
@@ -116,11 +116,11 @@ def held_events_warning(store: Store) -> str:
     """The warning that events are held back because of their time; empty if none is."""
     try:
         with store.read() as view:
-            held = intake.held_entries(view) if view.held.earliest() else []
+            entries = intake.held_entries(view) if view.held.earliest() else []
     except errors.EnvironmentFault:
         return ""
-    if not held:
+    if not entries:
         return ""
-    events = "1 event is" if len(held) == 1 else f"{len(held)} events are"
-    first = min(entry.event.ts for entry in held)
+    events = "1 event is" if len(entries) == 1 else f"{len(entries)} events are"
+    first = min(entry.event.ts for entry in entries)
     return f"remand: {events} held back, ahead of this machine's clock (from {first}): remand log verify\n"

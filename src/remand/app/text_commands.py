@@ -263,13 +263,13 @@ class _Queries:
                     lockouts=rows,
                 )
             case p.InboxTextRequest():
-                found = open_escalations(self._view, self._team, self._events_of)
-                found += held_questions(self._view, self._team, self._events_of, self._speaker)
-                text = "\n".join(f"{question.escalation_id}: {question.question}" for question in found)
+                questions = open_escalations(self._view, self._team, self._events_of)
+                questions += held_questions(self._view, self._team, self._events_of, self._speaker)
+                text = "\n".join(f"{question.escalation_id}: {question.question}" for question in questions)
                 return TextCommandResult(
                     understood=p.describe_request(request),
                     done=text or "Nothing waits for you.",
-                    questions=tuple(found),
+                    questions=tuple(questions),
                 )
             case _:
                 return None
@@ -290,8 +290,8 @@ class _Queries:
         task = self._task(request.task) if request.task else None
         if task and not request.agent:
             return self._result(request, rejection_reasons(task, task_events(self._view, task.id)), task)
-        found = explain_lockouts(self._view, self._team, request.agent, task.id if task else "")
-        text = "\n".join(one.why for one in found) or f"{request.agent} is not locked out of any task."
+        explanations = explain_lockouts(self._view, self._team, request.agent, task.id if task else "")
+        text = "\n".join(one.why for one in explanations) or f"{request.agent} is not locked out of any task."
         return self._result(request, text, task)
 
     def _task_state(self, task: Task) -> str:

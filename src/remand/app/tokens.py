@@ -61,8 +61,8 @@ class SignedTokens(NamedTuple):
 
 def signed_tokens(tx: Transaction, verifier: Verifier) -> SignedTokens:
     """The tokens. What a table says without a signed event, or of an event that is void, does not count."""
-    found = signed_task_events(tx, TOKENS, verifier, signed_voids(tx, verifier), is_verified=True)
-    return SignedTokens(fold_tokens(found.events), found.missing)
+    events = signed_task_events(tx, TOKENS, verifier, signed_voids(tx, verifier), is_verified=True)
+    return SignedTokens(fold_tokens(events.events), events.missing)
 
 
 class TokenLookup:
@@ -183,11 +183,11 @@ def find_session(ledger: Ledger, rules: Rules, shared: SharedData, secret: str) 
     """Whose session a secret is; None when there is none, its time is over, or no server that counts has opened it."""
     now, name = ledger.clock.now(), secret_hash(secret)
     try:
-        found = _decode_session(shared.get(SESSIONS, name, now) or b"")
+        session = _decode_session(shared.get(SESSIONS, name, now) or b"")
     except msgspec.MsgspecError:
         return None
-    is_signed = found.stamp is not None and found.stamp.covers(found.content(name), rules, ledger.keys)
-    return found.caller if is_signed and now < found.until else None
+    is_signed = session.stamp is not None and session.stamp.covers(session.content(name), rules, ledger.keys)
+    return session.caller if is_signed and now < session.until else None
 
 
 def secret_hash(secret: str) -> str:

@@ -74,10 +74,10 @@ def _entry(entry: Any, where: str) -> PublicKey:
 def _until(places: Any, where: str, key: PublicKey) -> tuple[ChainEnd, ...]:
     if not isinstance(places, list) or not all(isinstance(place, dict) for place in places):
         raise _end_error(where, "must be a list of places in sessions", key)
-    found = tuple(_end(place, f"{where}[{number}]", key) for number, place in enumerate(places))
-    if len({end.session for end in found}) < len(found):
+    ends = tuple(_end(place, f"{where}[{number}]", key) for number, place in enumerate(places))
+    if len({end.session for end in ends}) < len(ends):
         raise _end_error(where, "names a session twice", key)
-    return found
+    return ends
 
 
 def _end(place: dict[str, Any], where: str, key: PublicKey) -> ChainEnd:
@@ -140,8 +140,8 @@ def parse_members(team: dict[str, Any]) -> tuple[Member, ...]:
         raise ConfigError(
             f'{NAME}: `team.members` must be a list of tables such as {{name = "A", role = "agent"}}.'
         )
-    found = tuple(_member(row, f"team.members[{number}].") for number, row in enumerate(rows))
-    names = [name for member in found for name in _member_names(member)]
+    members = tuple(_member(row, f"team.members[{number}].") for number, row in enumerate(rows))
+    names = [name for member in members for name in _member_names(member)]
     if not all(map(is_agent_name, names)):
         raise ConfigError(
             f"{NAME}: a member's alias or account is not a valid name: use up to 64 letters, digits or @ . + - _ / :"
@@ -152,7 +152,7 @@ def parse_members(team: dict[str, Any]) -> tuple[Member, ...]:
             f"{NAME}: two members go by the name `{double}`; every name and alias is one member's."
         )
     owners: dict[str, tuple[str, str]] = {}
-    for member in found:
+    for member in members:
         for name in _member_names(member):
             other, own = owners.setdefault(fold_name(name), (member.name, name))
             if other != member.name:
@@ -160,7 +160,7 @@ def parse_members(team: dict[str, Any]) -> tuple[Member, ...]:
                     f"{NAME}: `{name}` of {member.name} and `{own}` of {other} differ only in case, width or "
                     "spaces, so they are the same name. Change one of them."
                 )
-    return found
+    return members
 
 
 def _member(row: dict[str, Any], where: str) -> Member:

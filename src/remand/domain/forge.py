@@ -101,9 +101,9 @@ def is_listed_account(name: str, account: Account, first_id: str) -> bool:
     return first_id == account.id if first_id else name.casefold() == account.login.casefold()
 
 
-def is_same_account(one: Account | None, other: Account | None) -> bool:
+def is_same_account(account: Account | None, other: Account | None) -> bool:
     """True when both are the same account. One that is gone is nobody's."""
-    return one is not None and other is not None and one.id == other.id
+    return account is not None and other is not None and account.id == other.id
 
 
 def account_name(account: Account | None) -> str:

@@ -158,10 +158,10 @@ class ThoughtGraph:
         """Removes a node with its edges, if it exists; gives back the edges."""
         if self.nodes.pop(id, None) is None:
             return []
-        lost = [self._edges[key] for key in self._incident.get(id, ())]
-        for edge in lost:
+        edges = [self._edges[key] for key in self._incident.get(id, ())]
+        for edge in edges:
             self.remove_edge(edge.source, edge.target, edge.edge_type)
-        return lost
+        return edges
 
     def remove_edge(self, source: str, target: str, edge_type: EdgeType | str) -> bool:
         """Removes an edge; False when it was not there."""

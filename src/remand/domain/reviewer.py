@@ -207,7 +207,7 @@ def find_blocks(answer: FinalMessage, keys: Collection[str]) -> list[AnswerBlock
 
     Objects that cannot be read are among them.
     """
-    found: list[AnswerBlock] = []
+    blocks: list[AnswerBlock] = []
     for piece in split_code(answer.text):
         text = "\n".join(piece.lines)
         if not any(f'"{key}"' in text for key in keys):
@@ -215,15 +215,15 @@ def find_blocks(answer: FinalMessage, keys: Collection[str]) -> list[AnswerBlock
         if piece.is_code:
             raw = text.strip()
             if piece.label.lower() in _JSON and raw.startswith("{"):
-                found.append(_parse_object(raw, is_whole=True))
+                blocks.append(_parse_object(raw, is_whole=True))
             continue
         end = 0
         for start in [match.end() for match in _BARE.finditer(text)][-MAX_BARE:]:
             if start >= end:
                 block = _parse_object(text[start:], is_whole=False)
                 end = start + len(block.raw) if block.values is not None else end
-                found.append(block)
-    return [block for block in found if block.has_key(keys)]
+                blocks.append(block)
+    return [block for block in blocks if block.has_key(keys)]
 
 
 def require_unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -273,8 +273,8 @@ def parse_labelled_finding(row: str) -> Finding:
     after = parse_finding(rest, is_blocking=True)
     if after.path and label.isalpha():
         return build_finding(f"{label}: {after.text}", after.path, after.line)
-    found = parse_finding(row, is_blocking=True)
-    return build_finding(found.text, found.path, found.line)
+    finding = parse_finding(row, is_blocking=True)
+    return build_finding(finding.text, finding.path, finding.line)
 
 
 APPROVE, REJECT = "approve", "reject"
@@ -348,10 +348,10 @@ def parse_plain_review(answer: FinalMessage) -> PlainReview:
 
 
 def _parse_row(line: str) -> FindingRow | None:
-    found = parse_labelled_finding(line)
-    has_label = _has_blocking_word(line) or (bool(found.path) and _has_blocking_word(found.text))
-    is_place = bool(found.path) and (has_label or _PLACE.match(line) is not None)
-    return FindingRow(found, has_label) if is_place or (has_label and not found.path) else None
+    finding = parse_labelled_finding(line)
+    has_label = _has_blocking_word(line) or (bool(finding.path) and _has_blocking_word(finding.text))
+    is_place = bool(finding.path) and (has_label or _PLACE.match(line) is not None)
+    return FindingRow(finding, has_label) if is_place or (has_label and not finding.path) else None
 
 
 def _has_blocking_word(text: str) -> bool:
@@ -455,8 +455,8 @@ def _parse_entries(rows: list[object]) -> Iterator[Finding]:
         elif isinstance(row, dict) and isinstance(text := row.get("text"), str) and text.strip():
             path, blocks = row.get("path"), row.get("blocking")
             path = path.strip().strip("`").removeprefix("./") if isinstance(path, str) else ""
-            found = build_finding(text, path, _parse_line(row.get("line")))
-            yield replace(found, is_blocking=blocks) if isinstance(blocks, bool) else found
+            finding = build_finding(text, path, _parse_line(row.get("line")))
+            yield replace(finding, is_blocking=blocks) if isinstance(blocks, bool) else finding
 
 
 def _parse_line(value: object) -> int:
@@ -526,14 +526,14 @@ def parse_command_answer(text: str) -> DirectorAnswer:
 def parse_director_message(text: str, run_id: str = "") -> DirectorAnswer | UnclearAnswer:
     """The decision in a director's final message, sanitised."""
     answer = read_final_message(text)
-    found = find_blocks(answer, DECISION_KEYS)
-    found = [block for block in found if block.names_run(run_id)] or found
-    if not found:
+    blocks = find_blocks(answer, DECISION_KEYS)
+    blocks = [block for block in blocks if block.names_run(run_id)] or blocks
+    if not blocks:
         return UnclearAnswer(why=NO_DECISION)
-    last = found[-1]
+    last = blocks[-1]
     if last.values is None:
         return UnclearAnswer(why=f"Its last JSON object cannot be read: {last.fault}.")
-    if len({_find_decision_type(block.values) for block in found if block.values is not None}) > 1:
+    if len({_find_decision_type(block.values) for block in blocks if block.values is not None}) > 1:
         return UnclearAnswer(why=CONTRADICTORY_DECISIONS)
     if not last.names_run(run_id) and not answer.contains_only(last):
         return UnclearAnswer(why=UNNAMED_DECISION)

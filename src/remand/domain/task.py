@@ -555,8 +555,8 @@ MAX_LEASE_SECONDS = 7 * 86400.0
 
 
 def record_conflict(task: Task, event: Event, why: str) -> Task:
-    found = EventConflict(event_id=event.meta.id, event=event.name, at=event.ts, why=why)
-    return update_task(task, conflicts=(*task.inbox.conflicts, found)[-MAX_CONFLICTS:])
+    conflict = EventConflict(event_id=event.meta.id, event=event.name, at=event.ts, why=why)
+    return update_task(task, conflicts=(*task.inbox.conflicts, conflict)[-MAX_CONFLICTS:])
 
 
 def with_name(names: tuple[str, ...], name: str) -> tuple[str, ...]:

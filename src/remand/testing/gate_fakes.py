@@ -61,13 +61,13 @@ class FakeMirror:
         """The files that differ between two trees."""
         before, after = self.trees[base_tree], self.trees[tree]
         added = [TreeChange("A", path, mode="100644") for path in after if path not in before]
-        gone = [TreeChange("D", path) for path in before if path not in after]
+        changes = [TreeChange("D", path) for path in before if path not in after]
         changed = [
             TreeChange("M", path, mode="100644")
             for path in after
             if before.get(path, after[path]) != after[path]
         ]
-        return sorted(added + gone + changed, key=lambda change: change.path)
+        return sorted(added + changes + changed, key=lambda change: change.path)
 
     def file(self, tree: str, path: str) -> bytes | None:
         """A file's content."""

@@ -64,12 +64,12 @@ class JobContract:
     """Inherit it, and provide a fixture `queue`."""
 
     def test_a_job_is_done_with_what_it_was_added_with(self, queue: JobQueue) -> None:
-        seen: list[QueuedJob] = []
+        jobs: list[QueuedJob] = []
         queue.add(a_job(arguments='{"a": "é"}', labels=("linux",), lock="task"))
 
-        run_once(queue, seen.append, "linux", "node22")
+        run_once(queue, jobs.append, "linux", "node22")
 
-        assert [(job.kind, job.key, job.arguments, job.labels) for job in seen] == [
+        assert [(job.kind, job.key, job.arguments, job.labels) for job in jobs] == [
             (KIND, "k1", '{"a": "é"}', ("linux",))
         ]
 
@@ -92,33 +92,33 @@ class JobContract:
         assert states == expected
 
     def test_a_key_that_waits_is_not_added_again_and_one_that_ended_is(self, queue: JobQueue) -> None:
-        seen: list[QueuedJob] = []
+        jobs: list[QueuedJob] = []
         queue.add(a_job())
         queue.add(a_job())
-        run_once(queue, seen.append)
-        assert len(seen) == 1
+        run_once(queue, jobs.append)
+        assert len(jobs) == 1
 
         queue.add(a_job())
-        run_once(queue, seen.append)
+        run_once(queue, jobs.append)
 
-        assert len(seen) == 2
+        assert len(jobs) == 2
 
     def test_a_job_that_failed_is_given_back_in_another_epoch(self, queue: JobQueue) -> None:
-        seen: list[QueuedJob] = []
+        jobs: list[QueuedJob] = []
 
         def fail_first(job: QueuedJob) -> None:
-            seen.append(job)
-            if len(seen) == 1:
+            jobs.append(job)
+            if len(jobs) == 1:
                 raise EnvironmentFault("the disk is full")
 
         queue.add(a_job())
         worker = ThreadWorker(queue, fail_first)
-        while len(seen) < 2:
+        while len(jobs) < 2:
             assert not worker.stop.wait(0.02)
 
         assert worker.end()
-        assert seen[0].epoch < seen[1].epoch
-        assert not queue.is_current(seen[0])
+        assert jobs[0].epoch < jobs[1].epoch
+        assert not queue.is_current(jobs[0])
 
     def test_a_job_is_current_while_it_is_done_and_not_afterwards(self, queue: JobQueue) -> None:
         seen: list[tuple[QueuedJob, bool]] = []
@@ -165,13 +165,13 @@ class JobContract:
         assert queue.state("k3") is JobState.WAITING
 
     def test_a_job_that_is_added_again_with_other_labels_waits_for_those(self, queue: JobQueue) -> None:
-        seen: list[QueuedJob] = []
+        jobs: list[QueuedJob] = []
         queue.add(a_job(labels=("gone",)))
         queue.add(a_job(labels=("linux",)))
 
-        run_once(queue, seen.append, "linux")
+        run_once(queue, jobs.append, "linux")
 
-        assert [job.labels for job in seen] == [("linux",)]
+        assert [job.labels for job in jobs] == [("linux",)]
         assert queue.state("k1") is JobState.ENDED
 
     def test_a_job_that_is_given_back_is_left_out_where_a_later_one_waits(self, queue: JobQueue) -> None:
@@ -236,11 +236,11 @@ class JobContract:
         assert worker.end()
 
     def test_a_worker_that_stops_gives_the_job_back_at_once(self, queue: JobQueue) -> None:
-        begun, held, seen = threading.Event(), threading.Event(), list[int]()
+        begun, event, seen = threading.Event(), threading.Event(), list[int]()
 
         def hold(job: QueuedJob) -> None:
             begun.set()
-            held.wait(SECONDS)
+            event.wait(SECONDS)
             if not queue.is_current(job):
                 raise JobTaken
 
@@ -249,11 +249,11 @@ class JobContract:
         assert begun.wait(SECONDS)
         worker.stop.set()
         if not self.is_interruptible:
-            held.set()
+            event.set()
         assert worker.end()
 
         run_once(queue, lambda job: seen.append(job.epoch))
-        held.set()
+        event.set()
 
         assert seen == ([1] if self.is_interruptible else [])
         assert queue.state("k1") is JobState.ENDED

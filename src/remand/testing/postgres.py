@@ -77,6 +77,8 @@ def server_user() -> str:
 
 
 def _run(command: list[str], user: str) -> None:
-    done = subprocess.run(command, user=user or None, capture_output=True, cwd="/", timeout=120, check=False)
-    if done.returncode:
-        raise RuntimeError(f"{command[0]}: {done.stderr.decode(errors='replace')[-500:]}")
+    process = subprocess.run(
+        command, user=user or None, capture_output=True, cwd="/", timeout=120, check=False
+    )
+    if process.returncode:
+        raise RuntimeError(f"{command[0]}: {process.stderr.decode(errors='replace')[-500:]}")

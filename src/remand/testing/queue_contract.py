@@ -167,7 +167,7 @@ class PageContract:
                 return [task_id(number) for number in range(20) if fits(number)]
 
             for most in (1, 3, -1):
-                for found, fits in (
+                for task_filter, fits in (
                     (TaskFilter(), lambda _: True),
                     (TaskFilter(statuses=("done", "rejected", "done")), lambda n: n % 5 in (0, 3)),
                     (TaskFilter(agent="Bob"), lambda n: n % 5 in (2, 4)),
@@ -182,20 +182,20 @@ class PageContract:
                     (TaskFilter(text="#12"), lambda n: n == 12),
                     (TaskFilter(text="%"), lambda _: False),
                 ):
-                    assert _all_pages(tx, found, most) == ids_that_fit(fits), (found, most)
+                    assert _all_pages(tx, task_filter, most) == ids_that_fit(fits), (task_filter, most)
             assert tx.queue.count() == len(tx.queue.ready()) == 8
             tx.tasks.put(a_task(task_id(12), title="Paint"))
             assert _all_pages(tx, TaskFilter(text="#12"), 2) == []
             assert _all_pages(tx, TaskFilter(text="paint"), 2) == [task_id(12)]
 
     def test_only_tasks_that_wait_for_a_person_are_read_for_the_inbox(self, store: Store) -> None:
-        held = GateState(held=("got-1",))
+        gate_state = GateState(held=("got-1",))
         with store.write() as tx:
             tx.tasks.put(a_task(task_id(1), status=Status.CLAIMED, claim=a_claim()))
-            tx.tasks.put(a_task(task_id(2), status=Status.CLAIMED, claim=a_claim(), gates=held))
+            tx.tasks.put(a_task(task_id(2), status=Status.CLAIMED, claim=a_claim(), gates=gate_state))
             tx.tasks.put(a_task(task_id(3), status=Status.ESCALATED))
             tx.tasks.put(a_task(task_id(4), status=Status.BLOCKED))
-            tx.tasks.put(a_task(task_id(5), status=Status.DONE, gates=held))
+            tx.tasks.put(a_task(task_id(5), status=Status.DONE, gates=gate_state))
             assert [task.id for task in tx.task_lists.pages.waiting_tasks()] == [
                 task_id(2),
                 task_id(3),

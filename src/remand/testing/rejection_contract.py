@@ -100,9 +100,9 @@ class RejectedTasksContract:
         with store.write() as tx:
             for number, title in enumerate(("roof tiles", "roof gutter", "roof", "fence"), 1):
                 tx.tasks.put(rejected_task(number, title))
-            found = tx.rejected.most_similar({"roof": 1.0, "tile": 2.0, "gutter": 3.0, "unknow": 9.0}, 2)
+            tasks = tx.rejected.most_similar({"roof": 1.0, "tile": 2.0, "gutter": 3.0, "unknow": 9.0}, 2)
 
-            assert [task.id for task in found] == [task_id(2), task_id(1)]
+            assert [task.id for task in tasks] == [task_id(2), task_id(1)]
 
     def test_whatever_way_tasks_come_the_index_is_the_same(self, store: Store) -> None:
         rng = random.Random(5)  # noqa: S311 - repeatable by intent
@@ -161,9 +161,9 @@ class RejectedTasksContract:
         entries.append(session.entry(LockoutSet(task_id=T1, agent="Alice")))
         with store.write() as tx:
             tx.events.add(entries)
-            found = tx.traces.of_agent("Alice", 3)
+            traces = tx.traces.of_agent("Alice", 3)
 
-            assert [(trace.task, trace.event) for trace in found] == [
+            assert [(trace.task, trace.event) for trace in traces] == [
                 (task_id(3), INVALID),
                 (task_id(2), FILED),
                 (task_id(1), INVALID),
@@ -260,11 +260,11 @@ class TraceContract:
                 ]
             )
 
-            one, other = sorted(tx.traces.filed_rejections(""))
-            assert one[4:] == (
-                T1, "Alice", "BLOCKER", "The ladder is gone", "ACCEPT", one.answered_at, T3, "",
+            rejection, other = sorted(tx.traces.filed_rejections(""))
+            assert rejection[4:] == (
+                T1, "Alice", "BLOCKER", "The ladder is gone", "ACCEPT", rejection.answered_at, T3, "",
             )  # fmt: skip
-            assert one.answered_at > other.ts
+            assert rejection.answered_at > other.ts
             assert other[8:] == ("", "", "", "")
 
     def test_the_first_answer_that_accepts_counts_whatever_came_when(self, store: Store) -> None:
@@ -275,8 +275,8 @@ class TraceContract:
             for entry in reversed(entries):
                 tx.events.add([entry])
 
-            (found,) = tx.traces.filed_rejections("")
-            assert (found.decision, found.answered_at) == ("ACCEPT", entries[2].event.ts)
+            (rejection,) = tx.traces.filed_rejections("")
+            assert (rejection.decision, rejection.answered_at) == ("ACCEPT", entries[2].event.ts)
 
     def test_a_deferred_task_woke_when_it_first_did_after_the_answer(self, store: Store) -> None:
         session = Session()
@@ -344,8 +344,13 @@ class TraceContract:
                 ]
             )
 
-            (one,) = tx.traces.filed_rejections("")
-            assert (one.task, one.agent, one.reason, one.decision) == (T1, "Bob", "", "OVERRIDE")
+            (rejection,) = tx.traces.filed_rejections("")
+            assert (rejection.task, rejection.agent, rejection.reason, rejection.decision) == (
+                T1,
+                "Bob",
+                "",
+                "OVERRIDE",
+            )
 
     def test_without_a_handoff_a_rejection_of_a_got_tool_has_no_answer(self, store: Store) -> None:
         with store.write() as tx:
@@ -357,5 +362,5 @@ class TraceContract:
             assert [(one.task, one.decision) for one in tx.traces.filed_rejections("")] == [("", "")]
 
 
-def _times(found: list[FiledRejection]) -> list[Instant]:
-    return sorted(one.ts for one in found)
+def _times(rejections: list[FiledRejection]) -> list[Instant]:
+    return sorted(one.ts for one in rejections)

@@ -40,10 +40,10 @@ class KeysContract:
     """
 
     def test_a_machine_has_one_key(self, keys: Keys) -> None:
-        made = keys.ensure_key()
+        key = keys.ensure_key()
 
-        assert keys.ensure_key() == keys.own() == made
-        assert len(made.raw) == 32
+        assert keys.ensure_key() == keys.own() == key
+        assert len(key.raw) == 32
 
     def test_two_machines_have_two_keys(self, keys: Keys, others: Keys) -> None:
         assert keys.ensure_key().id != others.ensure_key().id
@@ -117,12 +117,12 @@ class UnconfirmedEventsContract:
         with store.write() as tx:
             tx.events.add([entry, other])
 
-            (found,) = tx.unconfirmed.of_task(T1)
+            (event,) = tx.unconfirmed.of_task(T1)
             meta = entry.event.meta
-            assert found == (meta.id, T1, "", Doubt.UNKNOWN_SIGNER, entry.line)
+            assert event == (meta.id, T1, "", Doubt.UNKNOWN_SIGNER, entry.line)
             assert sorted(one.doubt for one in tx.unconfirmed.every()) == ["unknown_signer", "unsigned"]
             assert tx.unconfirmed.of_task("") == []
-            assert (tx.unconfirmed.of_task(T1, 0), tx.unconfirmed.of_task(T1, 1)) == ([], [found])
+            assert (tx.unconfirmed.of_task(T1, 0), tx.unconfirmed.of_task(T1, 1)) == ([], [event])
 
     def test_a_doubted_answer_leaves_no_trace(self, store: Store) -> None:
         session = Session()
@@ -214,7 +214,7 @@ class UnconfirmedEventsContract:
             tx.unconfirmed.judge(entries[1:])
 
             assert [tx.unconfirmed.verdict(entry) for entry in entries] == [Doubt.NOT_IMPORTED, Doubt.NONE]
-            assert [found.task for found in tx.unconfirmed.every()] == [T1]
+            assert [event.task for event in tx.unconfirmed.every()] == [T1]
             assert [tx.events.of_task(task) for task in (T1, T2)] == [[], [entries[1].line]]
 
     def test_an_event_that_is_not_believed_any_more_loses_them(self, store: Store) -> None:
@@ -224,7 +224,7 @@ class UnconfirmedEventsContract:
             tx.events.add([entry])
             tx.unconfirmed.judge([entry._replace(doubt=Doubt.WRONG_SIGNATURE)])
 
-            assert [found.doubt for found in tx.unconfirmed.of_task(T1)] == [Doubt.WRONG_SIGNATURE]
+            assert [event.doubt for event in tx.unconfirmed.of_task(T1)] == [Doubt.WRONG_SIGNATURE]
             assert tx.events.of_task(T1) == tx.events.of_key("k") == []
 
     def test_of_a_session_that_forked_each_event_has_its_own_verdict(self, store: Store) -> None:
@@ -296,15 +296,17 @@ class UnconfirmedEventsContract:
         with store.write() as tx:
             tx.events.add(entries)
 
-            found = tx.objections.of_task(T1, works=("tree one", "tree two"))
-            assert [(one.signer, one.work, one.events) for one in found] == [
+            objections = tx.objections.of_task(T1, works=("tree one", "tree two"))
+            assert [(one.signer, one.work, one.events) for one in objections] == [
                 ("a", "tree one", 2),
                 ("b", "tree one", 1),
                 ("a", "tree two", 1),
             ]
-            assert [one.at for one in found] == [entries[n].event.ts for n in (3, 2, 1)]
-            assert [tx.objections.line(one.place) for one in found] == [entries[n].line for n in (0, 2, 1)]
-            assert found[0].place < found[2].place < found[1].place
+            assert [one.at for one in objections] == [entries[n].event.ts for n in (3, 2, 1)]
+            assert [tx.objections.line(one.place) for one in objections] == [
+                entries[n].line for n in (0, 2, 1)
+            ]
+            assert objections[0].place < objections[2].place < objections[1].place
 
     def test_objections_are_found_by_what_they_are_about_and_by_their_key(self, store: Store) -> None:
         session = Session()
@@ -406,11 +408,11 @@ class MissingLinesContract:
             assert len(tx.missing.faults()) == 2
 
     def test_a_line_that_is_gone_from_a_published_file_is_kept_until_it_is_back(self, store: Store) -> None:
-        one, two = RewrittenLine("c", "a.jsonl", 1, "x"), RewrittenLine("c", "a.jsonl", 2, "y")
+        line, two = RewrittenLine("c", "a.jsonl", 1, "x"), RewrittenLine("c", "a.jsonl", 2, "y")
         with store.write() as tx:
-            tx.rewritten.add([two, one, one])
-            assert tx.rewritten.every() == [one, two]
-            tx.rewritten.drop([one])
+            tx.rewritten.add([two, line, line])
+            assert tx.rewritten.every() == [line, two]
+            tx.rewritten.drop([line])
             assert tx.rewritten.every() == [two]
             assert tx.rewritten.looked_at == ""
             tx.rewritten.looked_at = "main 0123"

@@ -131,12 +131,12 @@ class RecordsContract:
             assert tx.log_lines.days() == []
 
     def test_the_tasks_that_wait_for_the_user_are_found(self, store: Store) -> None:
-        asked = Escalation(id="E-1", reason="why", opened_at=NOW, deadline=LATER)
+        escalation = Escalation(id="E-1", reason="why", opened_at=NOW, deadline=LATER)
         with store.write() as tx:
-            tx.tasks.put(a_task(T1, status=Status.ESCALATED, escalation=asked))
-            tx.tasks.put(a_task(T2, status=Status.ESCALATED, escalation=asked))
-            tx.tasks.put(a_task(T3, escalation=asked))
-            tx.tasks.put(a_task(T2, status=Status.REJECTED, escalation=asked))
+            tx.tasks.put(a_task(T1, status=Status.ESCALATED, escalation=escalation))
+            tx.tasks.put(a_task(T2, status=Status.ESCALATED, escalation=escalation))
+            tx.tasks.put(a_task(T3, escalation=escalation))
+            tx.tasks.put(a_task(T2, status=Status.REJECTED, escalation=escalation))
 
             assert [task.id for task in tx.task_lists.with_status(Status.ESCALATED)] == [T1]
 

@@ -337,8 +337,8 @@ def is_placed(comment: ForgeComment) -> bool:
 
 def without_draft_prefix(title: str, prefix: re.Pattern[str]) -> str:
     """A title without its draft prefixes, however many."""
-    while (found := prefix.match(title)) is not None:
-        title = title[found.end() :]
+    while (match := prefix.match(title)) is not None:
+        title = title[match.end() :]
     return title
 
 

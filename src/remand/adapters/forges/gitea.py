@@ -183,9 +183,9 @@ class Gitea(OwnerRepositoryClient):
         return list(found.values()), False, reaches_known
 
     def _stored_marks(self) -> GiteaMarks:
-        kept = self._memory.get(self._marks)
+        answer = self._memory.get(self._marks)
         try:
-            return msgspec.json.decode(kept.body, type=GiteaMarks) if kept is not None else GiteaMarks()
+            return msgspec.json.decode(answer.body, type=GiteaMarks) if answer is not None else GiteaMarks()
         except (msgspec.DecodeError, RecursionError):
             return GiteaMarks()
 
@@ -203,8 +203,8 @@ class Gitea(OwnerRepositoryClient):
                 path = f"{place}/reviews/{review.id}/comments"
                 has_comments = review.comments_count != 0
                 comments = self._rest.list_all(path, GiteaLineComment) if has_comments else []
-                made = self._make_review(review, comments)
-                reviews.append(replace(made, dismissed_by=dismissals.get(review.id)))
+                forge_review = self._make_review(review, comments)
+                reviews.append(replace(forge_review, dismissed_by=dismissals.get(review.id)))
         state = PullState.CLOSED if pull.state == "closed" else PullState.OPEN
         remarks = map(self._make_comment, sorted(discussion, key=lambda comment: comment.id))
         return self._make_pull_request(pull, PullState.MERGED if pull.merged else state, reviews, remarks)
@@ -265,8 +265,8 @@ class Gitea(OwnerRepositoryClient):
 
     def find_open_pull(self, branch: str, base: str) -> OpenPull | None:
         """The open pull request of a branch, found in the list of all open ones."""
-        found = self._rest.list_all(f"{self._repository}/pulls?state=open", RepositoryPull)
-        for pull in found:
+        pulls = self._rest.list_all(f"{self._repository}/pulls?state=open", RepositoryPull)
+        for pull in pulls:
             is_own = pull.source.repo_id == pull.target.repo_id != 0
             if is_own and (pull.state, pull.source.ref, pull.target.ref) == ("open", branch, base):
                 return _open_pull(pull)

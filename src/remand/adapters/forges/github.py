@@ -260,12 +260,12 @@ class GitHub(OwnerRepositoryClient):
         if not account.id.startswith(KIND) or not login:
             return False
         path = f"{self._repository}/collaborators/{quote(login, safe='')}/permission"
-        found = self._rest.get_if_present(path, GitHubPermission)
-        holder = self._account(found.user) if found is not None else None
-        if found is None or holder is None or holder.id != account.id:
+        permission = self._rest.get_if_present(path, GitHubPermission)
+        holder = self._account(permission.user) if permission is not None else None
+        if permission is None or holder is None or holder.id != account.id:
             return False
         # A custom role has its own name; `permission` is the permission that it includes.
-        return found.permission in WRITERS and found.role_name not in READERS
+        return permission.permission in WRITERS and permission.role_name not in READERS
 
     def _line_data(self, comment: ForgeComment) -> dict[str, object]:
         return {"path": comment.path, "line": comment.line, "side": "RIGHT"}
@@ -375,7 +375,7 @@ def gh_token(api: str) -> str:
     if program is not None:
         command = [program, "auth", "token", "--hostname", "github.com" if host == "api.github.com" else host]
         try:
-            done = subprocess.run(
+            process = subprocess.run(
                 command,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
@@ -387,8 +387,8 @@ def gh_token(api: str) -> str:
             raise ForgeFault(
                 ForgeFaultKind.UNREACHABLE, f"`gh auth token` failed to run for {host}."
             ) from None
-        token = done.stdout.decode("utf-8", "replace").strip()
-        if done.returncode == 0 and token:
+        token = process.stdout.decode("utf-8", "replace").strip()
+        if process.returncode == 0 and token:
             return token
     raise ForgeFault(
         ForgeFaultKind.DENIED,

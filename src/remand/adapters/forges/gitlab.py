@@ -117,8 +117,8 @@ class GitLab(client.ForgeClient):
         for first in range(0, len(wanted), PER_PAGE):
             some = wanted[first : first + PER_PAGE]
             query = f"state=all&scope=all&per_page={PER_PAGE}&iids[]={','.join(map(str, some))}"
-            found = self._rest.get(f"{self._project}/merge_requests?{query}", list[shapes.MergeRequest])
-            marks.update((request.iid, request.change_mark) for request in found if request.iid in some)
+            requests = self._rest.get(f"{self._project}/merge_requests?{query}", list[shapes.MergeRequest])
+            marks.update((request.iid, request.change_mark) for request in requests if request.iid in some)
         return marks
 
     def pull_request(self, number: int) -> PullRequest:
@@ -211,8 +211,8 @@ class GitLab(client.ForgeClient):
     def find_open_pull(self, branch: str, base: str) -> OpenPull | None:
         ends = f"source_branch={quote(branch, safe='')}&target_branch={quote(base, safe='')}"
         path = f"{self._project}/merge_requests?state=opened&scope=all&{ends}"
-        found = self._rest.list_all(path, GitLabOpenRequest)
-        return next((request.open_pull() for request in found if request.is_from(branch, base)), None)
+        open_requests = self._rest.list_all(path, GitLabOpenRequest)
+        return next((request.open_pull() for request in open_requests if request.is_from(branch, base)), None)
 
     def open_draft(self, branch: str, base: str, title: str, text: str) -> OpenPull:
         """Opens a merge request with a title that marks it as a draft."""
@@ -262,12 +262,12 @@ class GitLab(client.ForgeClient):
 
     def _issues(self, label: str) -> Iterator[ForgeIssue]:
         query = f"state=opened&scope=all&issue_type=issue&labels={quote(label, safe='')}"
-        found = self._rest.list_all(f"{self._project}/issues?{query}", GitLabIssue)
-        return (issue.issue() for issue in found)
+        issues = self._rest.list_all(f"{self._project}/issues?{query}", GitLabIssue)
+        return (issue.issue() for issue in issues)
 
     def _issue_comments(self, number: int) -> list[str]:
-        found = self._rest.list_all(f"{self._issue(number)}/notes", shapes.GitLabNote)
-        return [note.body or "" for note in found]
+        notes = self._rest.list_all(f"{self._issue(number)}/notes", shapes.GitLabNote)
+        return [note.body or "" for note in notes]
 
     def _comment_on_issue(self, number: int, text: str) -> None:
         reply = self._rest.send(f"{self._issue(number)}/notes", {"body": escape_commands(text)})

@@ -190,20 +190,24 @@ class GitLabReviews:
         """The note that was written along with each opinion, keyed by the opinion's note."""
         self._threads: dict[int, list[Thread]] = defaultdict(list)
         """Threads keyed by the opinion that followed them; under 0 those without one."""
-        for one in discussions:
-            thread = tuple(note for note in one.notes if not note.system)
-            if thread and not one.individual_note:
+        for discussion in discussions:
+            thread = tuple(note for note in discussion.notes if not note.system)
+            if thread and not discussion.individual_note:
                 self._threads[self._opinion_after(thread[0])].append(thread)
 
     def reviews(self) -> tuple[ForgeReview, ...]:
         """Every review, oldest first. Of those without a known time, approvals come first and rejections last."""
-        found = (*map(self._review, self._opinions), *self._comment_reviews(), *self._reviews_without_notes())
+        reviews = (
+            *map(self._review, self._opinions),
+            *self._comment_reviews(),
+            *self._reviews_without_notes(),
+        )
 
         def order(review: ForgeReview) -> Instant:
             is_rejection = review.state is ReviewState.CHANGES_REQUESTED
             return review.submitted_at or (LAST if is_rejection else "")
 
-        return tuple(sorted(found, key=order))
+        return tuple(sorted(reviews, key=order))
 
     def remarks(self) -> tuple[ForgeComment, ...]:
         """Comments outside of reviews and threads."""
@@ -222,11 +226,11 @@ class GitLabReviews:
     def _opinion_after(self, note: GitLabNote) -> int:
         """The first opinion that the author gave after a note, unless it is about another commit."""
         time = parse_time(note.created_at)
-        found = next((one for one in self._opinions_of(note.author) if one.time >= time), None)
-        if found is None:
+        opinion = next((one for one in self._opinions_of(note.author) if one.time >= time), None)
+        if opinion is None:
             return 0
-        heads = {head_at(self._versions, time), head_at(self._versions, found.time)} - {""}
-        return found.note if len(heads) < 2 else 0
+        heads = {head_at(self._versions, time), head_at(self._versions, opinion.time)} - {""}
+        return opinion.note if len(heads) < 2 else 0
 
     def _opinions_of(self, author: GitLabUser | None) -> Iterator[Opinion]:
         return (one for one in self._opinions if author is not None and one.author.id == author.id)

@@ -156,12 +156,12 @@ class OwnerRepositoryClient(client.ForgeClient):
     def _issues(self, label: str) -> Iterator[ForgeIssue]:
         """The open issues with a label; for an unknown label, Gitea returns all."""
         path = f"{self._repository}/issues?{self._issue_query}&labels={quote(label, safe='')}"
-        found = self._rest.list_all(path, RepositoryIssue)
-        return (self._make_issue(issue) for issue in found if issue.pull_request is None)
+        issues = self._rest.list_all(path, RepositoryIssue)
+        return (self._make_issue(issue) for issue in issues if issue.pull_request is None)
 
     def _issue_comments(self, number: int) -> list[str]:
-        found = self._rest.list_all(f"{self._issue(number)}/comments", RepositoryComment)
-        return [comment.body or "" for comment in found]
+        comments = self._rest.list_all(f"{self._issue(number)}/comments", RepositoryComment)
+        return [comment.body or "" for comment in comments]
 
     def _comment_on_issue(self, number: int, text: str) -> None:
         self.comment(number, text)

@@ -212,10 +212,10 @@ def entry_at(trees: Objects, tree_id: str, path: bytes) -> TreeEntry | None:
     """The entry of a tree at a path; None if there is none."""
     entry = TreeEntry("40000", tree_id)
     for name in path.split(b"/"):
-        found = trees.tree(entry.id).get(name) if entry.is_tree else None
-        if found is None:
+        tree_entry = trees.tree(entry.id).get(name) if entry.is_tree else None
+        if tree_entry is None:
             return None
-        entry = found
+        entry = tree_entry
     return entry
 
 

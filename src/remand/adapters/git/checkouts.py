@@ -233,13 +233,13 @@ class OverlayCheckouts:
 
     def _proven_checkout(self, tree: str) -> CheckoutSlot:
         """A verified checkout of the tree to which nobody writes. Only one process at a time creates any."""
-        found = self._find_proven(tree)
-        if found is not None:
-            return found
+        checkout_slot = self._find_proven(tree)
+        if checkout_slot is not None:
+            return checkout_slot
         with hold_lock(self._making):
-            found = self._find_proven(tree)
-            if found is not None:
-                return found
+            checkout_slot = self._find_proven(tree)
+            if checkout_slot is not None:
+                return checkout_slot
             with ExitStack() as stack:
                 slot = stack.enter_context(self._slots.acquire(tree))
                 self._change(slot, tree)

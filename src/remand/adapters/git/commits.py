@@ -72,10 +72,10 @@ class _ChangedFile(NamedTuple):
 @lru_cache(maxsize=32)
 def _committed_lines(folder: str, commit: str, path: str) -> tuple[str, ...]:
     """The lines of a committed file. Raises `LookupError` if it is missing, or not a short text."""
-    found = run_git(folder, "cat-file", "blob", f"{commit}:{path}")
-    if found.returncode or len(found.stdout) > MAX_SHOWN_FILE or b"\0" in found.stdout:
+    process = run_git(folder, "cat-file", "blob", f"{commit}:{path}")
+    if process.returncode or len(process.stdout) > MAX_SHOWN_FILE or b"\0" in process.stdout:
         raise LookupError(path)
-    return tuple(found.stdout.decode("utf-8", "replace").split("\n"))
+    return tuple(process.stdout.decode("utf-8", "replace").split("\n"))
 
 
 class GitPatches:
@@ -85,15 +85,15 @@ class GitPatches:
         self._folder = place.worktree
 
     def fork_point(self, base: str, commit: str) -> str:
-        found = run_git(self._folder, "merge-base", base, commit)
-        return "" if found.returncode else found.stdout.decode().strip()
+        process = run_git(self._folder, "merge-base", base, commit)
+        return "" if process.returncode else process.stdout.decode().strip()
 
     def changed_paths(self, one: str, other: str) -> tuple[str, ...] | None:
         outside = ("--", ":(top)", ":(top,exclude).got")
-        found = run_git(self._folder, *_TREES, "-z", "--name-only", one, other, *outside)
-        if found.returncode:
+        process = run_git(self._folder, *_TREES, "-z", "--name-only", one, other, *outside)
+        if process.returncode:
             return None
-        return tuple(path.decode("utf-8", "replace") for path in found.stdout.split(b"\0") if path)
+        return tuple(path.decode("utf-8", "replace") for path in process.stdout.split(b"\0") if path)
 
     def lines_around(self, commit: str, path: str, line: int) -> tuple[str, ...]:
         if not commit.isalnum():
@@ -255,17 +255,17 @@ class GitSources:
         self._require_time()
         if not self._tip or commit == self._tip:
             return bool(self._tip)
-        asked = run_git(self._place.worktree, "merge-base", "--is-ancestor", commit, self._tip)
-        return asked.returncode == 0
+        process = run_git(self._place.worktree, "merge-base", "--is-ancestor", commit, self._tip)
+        return process.returncode == 0
 
     def merged_commit_text(self, commit: str) -> str:
         found = self.commit(commit)
         if found is None or not self.is_merged(found.sha):
             return ""
-        shown = run_git(
+        process = run_git(
             self._place.worktree, "show", "--format=%B", "--name-only", "-m", "--first-parent", found.sha
         )
-        return shown.stdout[:4000].decode("utf-8", "replace")
+        return process.stdout[:4000].decode("utf-8", "replace")
 
     def _paths(self, commit: str) -> list[str]:
         self._require_time()

@@ -137,8 +137,8 @@ class GitControl:
 
     def _merge_bases(self, one: str, other: str) -> list[str]:
         """The best common ancestors of two histories; none if they are unrelated."""
-        found = run_git(self._folder, "merge-base", "--all", one, other, environment=_PLAIN)
-        return found.stdout.decode("ascii", "replace").split() if not found.returncode else []
+        process = run_git(self._folder, "merge-base", "--all", one, other, environment=_PLAIN)
+        return process.stdout.decode("ascii", "replace").split() if not process.returncode else []
 
     def _between(self, one: str, other: str) -> Iterator[ControlFile]:
         fields = iter(self._run_git(*_DIFFERENT, one, other).split(b"\0"))
@@ -293,12 +293,12 @@ def _make_log_copy(place: LedgerLocation, folder: str, branch: str, base: str, c
             atomic_write(os.path.join(git_dir, "shallow"), kept.read())
     query_git(folder, "update-ref", f"refs/heads/{branch}", base, failure=failure)
     query_git(folder, "symbolic-ref", "HEAD", f"refs/heads/{branch}", failure=failure)
-    made = LedgerLocation(root=folder, worktree=folder, git_dir=git_dir, common_dir=git_dir)
-    os.makedirs(made.events)
-    control = GitControl(made)
+    location = LedgerLocation(root=folder, worktree=folder, git_dir=git_dir, common_dir=git_dir)
+    os.makedirs(location.events)
+    control = GitControl(location)
     files = {file.after: file for name in (base, commit) for file in control.event_files(name)}
     for file, content in control.contents(files.values(), MAX_FILE, MAX_READ):
         if content is None:
             raise EnvironmentFault(f"{failure}: {file.path} is too large.")
-        atomic_write(os.path.join(made.events, f"{file.after.partition(' ')[2]}.jsonl"), content)
-    return made
+        atomic_write(os.path.join(location.events, f"{file.after.partition(' ')[2]}.jsonl"), content)
+    return location

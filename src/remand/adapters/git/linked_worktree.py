@@ -421,10 +421,10 @@ def save_uncommitted(linked: LinkedWorktree, parent: str, why: str) -> str:
     """
     remove_special_files(linked.folder)
     with temporary_index(linked, parent, linked.objects) as index:
-        found = changed_paths(linked, index, parent, linked.objects, every_file=True)
-        if not found:
+        paths = changed_paths(linked, index, parent, linked.objects, every_file=True)
+        if not paths:
             return ""
-        left = _select_files(linked.folder, found)
+        left = _select_files(linked.folder, paths)
         with isolated_git(linked.folder, index, linked.objects, parent) as own:
             _stage(own, os.fsencode(linked.folder), left, len(parent))
             tree = own.ask("write-tree").decode().strip()
@@ -470,11 +470,11 @@ def _mode(path: bytes) -> bytes:
     return b"100755" if os.lstat(path).st_mode & stat.S_IXUSR else b"100644"
 
 
-def _select_files(folder: str, found: list[ChangedPath]) -> UnsavedFiles:
+def _select_files(folder: str, paths: list[ChangedPath]) -> UnsavedFiles:
     root = os.fsencode(folder)
     left = UnsavedFiles([], [], [])
     total = 0
-    for how, changed in found:
+    for how, changed in paths:
         if how[1] == "D":
             left.gone.append(changed)
             continue

@@ -49,10 +49,10 @@ class MirroredCommits:
         try:
             os.utime(path)
             with open(path, encoding="ascii", errors="replace") as file:
-                found = _ID.fullmatch(file.read(100))
+                match = _ID.fullmatch(file.read(100))
         except OSError:
             return ""
-        return found[1] if found else ""
+        return match[1] if match else ""
 
     def mark(self, commit: str, tree: str) -> None:
         """Records a commit with its code tree. The tree is written last, and makes the mark valid."""

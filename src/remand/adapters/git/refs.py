@@ -221,8 +221,8 @@ class Branches:
         """True if a commit equals the other or is in its history."""
         if commit == other:
             return True
-        asked = run_git(self._folder, "merge-base", "--is-ancestor", commit, other, environment=self._alone)
-        return not asked.returncode
+        process = run_git(self._folder, "merge-base", "--is-ancestor", commit, other, environment=self._alone)
+        return not process.returncode
 
     def _update(self, ref: str, commit: str, before: str) -> str:
         """Moves a ref; returns why it failed, or an empty string. Removes abandoned locks."""
@@ -349,23 +349,23 @@ class PrivateGitFolder:
         """The state of the worktree, read from a git folder into which an agent may have written anything."""
         return _read_state(self.path, self._linked.name, branch, lambda name: read_ref_below(self.path, name))
 
-    def make(self, branch: str, tip: str, given: AgentGitSettings) -> None:
+    def make(self, branch: str, tip: str, agent_git_settings: AgentGitSettings) -> None:
         """Recreates it. The index records how the files look, so that git need not read them again."""
         draft = f"{self.path}.new"
         self._discard(draft)
         try:
-            self._write(draft, branch, tip, given)
+            self._write(draft, branch, tip, agent_git_settings)
             self.remove()
             os.rename(draft, self.path)
         except OSError:
             shutil.rmtree(draft, ignore_errors=True)
             raise
 
-    def _write(self, folder: str, branch: str, tip: str, given: AgentGitSettings) -> None:
+    def _write(self, folder: str, branch: str, tip: str, agent_git_settings: AgentGitSettings) -> None:
         own = os.path.join("worktrees", self._linked.name)
         for name in ("objects/info", "objects/pack", BASE_OBJECTS, "refs/heads", "info", own):
             os.makedirs(os.path.join(folder, name), mode=0o700)
-        for name, text in self._texts(branch, tip, given).items():
+        for name, text in self._texts(branch, tip, agent_git_settings).items():
             path = os.path.join(folder, name)
             os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
             with open(path, "x", encoding="utf-8", errors="surrogateescape") as file:
@@ -379,22 +379,24 @@ class PrivateGitFolder:
         if os.path.lexists(path):
             self._trash.throw(path)
 
-    def _texts(self, branch: str, tip: str, given: AgentGitSettings) -> dict[str, str]:
+    def _texts(self, branch: str, tip: str, agent_git_settings: AgentGitSettings) -> dict[str, str]:
         common, own = self._linked.common_dir, f"worktrees/{self._linked.name}"
-        refs = {name: commit for name, commit in given.refs.items() if name != HEADS + branch}
+        refs = {name: commit for name, commit in agent_git_settings.refs.items() if name != HEADS + branch}
         is_sha256 = len(tip) == 64
         excluded = (read_below(common, "info/exclude", 1 << 16) or b"").decode("utf-8", "surrogateescape")
         texts = {
             "HEAD": f"{tip}\n",  # On no branch, so that each can be checked out in the worktree.
             "config": _CONFIG.format(
                 version=int(is_sha256),
-                name=_config_value(given.name),
-                email=_config_value(given.email),
+                name=_config_value(agent_git_settings.name),
+                email=_config_value(agent_git_settings.email),
                 extensions="[extensions]\n\tobjectformat = sha256\n" if is_sha256 else "",
             ),
             HEADS + branch: f"{tip}\n",
             "packed-refs": _packed_refs(common, refs),
-            "info/exclude": excluded.rstrip("\n") + "\n" + "".join(f"/{name}\n" for name in given.excluded),
+            "info/exclude": excluded.rstrip("\n")
+            + "\n"
+            + "".join(f"/{name}\n" for name in agent_git_settings.excluded),
             "objects/info/alternates": alternates(
                 f"../{BASE_OBJECTS}", self._linked.objects, *_borrowed_stores(self._linked.objects)
             ),

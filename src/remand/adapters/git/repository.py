@@ -116,12 +116,12 @@ class GitRepository:
         if name in self._commits:
             return self._commits[name]
         known = read_commit_tree(self.place.common_dir, name)
-        found = self._remember_commit(name, known) if known is not None else self._query_commit(name)
-        if found is None and is_commit(name) and self.fetch_missing(name):
-            found = self._query_commit(name)
-        if found is not None and found.sha == name and len(self._commits) < MAX_KNOWN:
-            self._commits[name] = found  # The meaning of a full id never changes.
-        return found
+        commit = self._remember_commit(name, known) if known is not None else self._query_commit(name)
+        if commit is None and is_commit(name) and self.fetch_missing(name):
+            commit = self._query_commit(name)
+        if commit is not None and commit.sha == name and len(self._commits) < MAX_KNOWN:
+            self._commits[name] = commit  # The meaning of a full id never changes.
+        return commit
 
     def _query_commit(self, name: str) -> Commit | None:
         asked = f"{name}^{{commit}}\n{name}^{{tree}}\n"

@@ -99,7 +99,7 @@ def missing_hooks(name: str, roots: Sequence[str]) -> str:
             switched_off = _find_off_switch(setup, root)
             if switched_off:
                 return f"{switched_off} turns hooks off"
-            there |= {entry.event for found in _find_entries(setup, root) for entry in found.entries}
+            there |= {entry.event for entries in _find_entries(setup, root) for entry in entries.entries}
     except EnvironmentFault as fault:
         return str(fault)
     gone = _missing_events(setup, there)
@@ -189,44 +189,44 @@ def check_hook(
             return HookCheck(name, False, detail, "Remove that line.")
         worktree = installation.HostWorktree(root, tracking, installation.SettingsChanges())
         tracked = installation.tracked_paths(worktree, name)
-        found = _find_entries(setup, root)
+        entries = _find_entries(setup, root)
     except EnvironmentFault as fault:
         return HookCheck(name, False, str(fault), "Mend the file.")
     if tracked:
         files = " and ".join(tracked)
         detail = f"git tracks {files}, which contains a path of one machine that does not exist on others"
         return HookCheck(name, False, detail, CLEAN.format(name))
-    if not found:
+    if not entries:
         return HookCheck(
             name, False, f"this worktree has no hook of Remand's for {name}", INSTALL_AGAIN.format(name)
         )
-    inside = [one.path for one in found if one.path.startswith(root + os.sep)]
+    inside = [one.path for one in entries if one.path.startswith(root + os.sep)]
     if len(inside) > 1:
         detail = f"Remand's hooks are in {' and in '.join(inside)}, and would run twice"
         return HookCheck(name, False, detail, INSTALL_AGAIN.format(name))
-    proof = _call_stop_hook(setup, root, found[0], seconds)
+    proof = _call_stop_hook(setup, root, entries[0], seconds)
     untrusted = find_untrusted_folder(setup, root) if proof.ok and inside else ""
     if untrusted:
         return HookCheck(name, False, untrusted, TRUST_IT.format(setup.programs[0]))
     return proof._replace(fix=_server_note(name, worktree)) if proof.ok else proof
 
 
-def _call_stop_hook(setup: Setup, root: str, found: _HostEntries, seconds: float) -> HookCheck:
-    name, path = setup.host, found.path
-    missing = _missing_events(setup, {entry.event for entry in found.entries})
+def _call_stop_hook(setup: Setup, root: str, entries: _HostEntries, seconds: float) -> HookCheck:
+    name, path = setup.host, entries.path
+    missing = _missing_events(setup, {entry.event for entry in entries.entries})
     if missing:
         return HookCheck(
             name, False, f"{path} lacks the hook for {', '.join(missing)}", INSTALL_AGAIN.format(name)
         )
     untrusted = (
-        codex_settings.find_distrust(codex_settings.codex_config(), path, found.entries)
+        codex_settings.find_distrust(codex_settings.codex_config(), path, entries.entries)
         if name == "codex"
         else ""
     )
     if untrusted:
         return HookCheck(name, False, f"{untrusted}, which leaves it out silently", setup.hint)
     own_stop = setup.events[hook.STOP]
-    stop = next(one for one in found.entries if one.event in {own_stop, setup.other_names.get(own_stop)})
+    stop = next(one for one in entries.entries if one.event in {own_stop, setup.other_names.get(own_stop)})
     return _judge_answer(name, path, stop.command, call_hook(setup, stop.command, root, seconds))
 
 

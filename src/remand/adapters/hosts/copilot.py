@@ -50,35 +50,35 @@ PASCAL_NAMES = {"Stop": hook.STOP, "SubagentStop": hook.SUBAGENT_STOP, "UserProm
 
 def read(event: str, data: bytes) -> HookCall:
     """Reads Copilot's format, in either of its two spellings."""
-    given = parse(data)
+    payload = parse(data)
     known = SETUP.our_name(PASCAL_NAMES.get(event, event[:1].lower() + event[1:]))
     return HookCall(
         NAME,
         known,
-        session=given.identifier("sessionId", "session_id"),
-        moment=host.stop_moment(given, "response"),
-        is_timed=host.has_time(given),
-        cwd=given.path("cwd"),
-        subagent=given.identifier("agentId", "agent_id"),
-        is_continued=given.flag("stop_hook_active", "stopHookActive"),
-        tool=_tool(known, given),
-        last_message=given.text("response", "last_assistant_message"),
-        transcript=given.path("transcriptPath", "transcript_path"),
-        is_broken=given.is_broken,
-        prompt=given.text("prompt", "initialPrompt", "initial_prompt"),
+        session=payload.identifier("sessionId", "session_id"),
+        moment=host.stop_moment(payload, "response"),
+        is_timed=host.has_time(payload),
+        cwd=payload.path("cwd"),
+        subagent=payload.identifier("agentId", "agent_id"),
+        is_continued=payload.flag("stop_hook_active", "stopHookActive"),
+        tool=_tool(known, payload),
+        last_message=payload.text("response", "last_assistant_message"),
+        transcript=payload.path("transcriptPath", "transcript_path"),
+        is_broken=payload.is_broken,
+        prompt=payload.text("prompt", "initialPrompt", "initial_prompt"),
     )
 
 
-def _tool(event: str, given: Payload) -> HookToolUse | None:
-    answered = given.part("toolResult", "tool_result")
-    output = given.text("error") or answered.text(*host.COPILOT_OUTPUT)
+def _tool(event: str, payload: Payload) -> HookToolUse | None:
+    answered = payload.part("toolResult", "tool_result")
+    output = payload.text("error") or answered.text(*host.COPILOT_OUTPUT)
     return host.tool_use(
-        given.text("toolName", "tool_name"),
-        given.part("toolArgs", "tool_input"),
+        payload.text("toolName", "tool_name"),
+        payload.part("toolArgs", "tool_input"),
         exit_code=host.noted_exit_code(output) if event != hook.PRE_TOOL else None,
         has_failed=event == hook.POST_TOOL_FAILURE,
         output=output,
-        moment=host.stop_moment(given),
+        moment=host.stop_moment(payload),
     )
 
 
@@ -143,13 +143,13 @@ def prints_json(_: list[str]) -> bool:
 
 def read_output(lines: list[Payload]) -> ports.SessionResult:
     """Reads the session output: one line per event, without tokens, and with the cost in requests instead of money."""
-    said = [line.part("data") for line in lines if line.text("type") == "assistant.message"]
+    payloads = [line.part("data") for line in lines if line.text("type") == "assistant.message"]
     failed = [line.part("data").text("message") for line in lines if line.text("type") == "session.error"]
     ends = [line for line in lines if line.text("type") == "result"]
     is_error = bool(ends) and ends[-1].number("exitCode") not in (None, 0.0)
     return ports.SessionResult(
-        text=launch.last_text(one.text("content") for one in said),
-        turns=len(said),
+        text=launch.last_text(one.text("content") for one in payloads),
+        turns=len(payloads),
         error=launch.error_text(launch.last_text(failed) or "Copilot ended with an error")
         if is_error
         else "",

@@ -44,43 +44,43 @@ SETUP = host.Setup(
 
 
 def read(event: str, data: bytes) -> HookCall:
-    given = parse(data)
+    payload = parse(data)
     known = SETUP.our_name(event)
-    rounds = given.number("loop_count") or 0
+    rounds = payload.number("loop_count") or 0
     return HookCall(
         NAME,
         known,
-        session=given.identifier("conversation_id", "session_id"),
-        turn=given.identifier("generation_id"),
+        session=payload.identifier("conversation_id", "session_id"),
+        turn=payload.identifier("generation_id"),
         moment=str(int(rounds)),
-        cwd=given.path("cwd") or _first_root(given),
-        subagent=given.identifier("subagent_id", "subagent_type"),
+        cwd=payload.path("cwd") or _first_root(payload),
+        subagent=payload.identifier("subagent_id", "subagent_type"),
         is_continued=rounds > 0,
-        is_aborted=known in hook.ENDINGS and given.text("status") in {"aborted", "error"},
-        tool=_tool(known, given),
-        last_message=given.text("summary"),
-        transcript=given.path("agent_transcript_path", "transcript_path"),
-        is_broken=given.is_broken,
-        prompt=given.text("prompt"),
+        is_aborted=known in hook.ENDINGS and payload.text("status") in {"aborted", "error"},
+        tool=_tool(known, payload),
+        last_message=payload.text("summary"),
+        transcript=payload.path("agent_transcript_path", "transcript_path"),
+        is_broken=payload.is_broken,
+        prompt=payload.text("prompt"),
     )
 
 
-def _first_root(given: Payload) -> str:
-    roots = given.texts("workspace_roots")
+def _first_root(payload: Payload) -> str:
+    roots = payload.texts("workspace_roots")
     return Payload({"root": roots[0]}).path("root") if roots else ""
 
 
-def _tool(event: str, given: Payload) -> HookToolUse | None:
-    answered = given.part("tool_output")
-    output = given.text("error_message") or host.tool_output(answered) or given.text("tool_output")
+def _tool(event: str, payload: Payload) -> HookToolUse | None:
+    answered = payload.part("tool_output")
+    output = payload.text("error_message") or host.tool_output(answered) or payload.text("tool_output")
     return host.tool_use(
-        given.text("tool_name"),
-        given.part("tool_input"),
-        use_id=given.identifier("tool_use_id"),
+        payload.text("tool_name"),
+        payload.part("tool_input"),
+        use_id=payload.identifier("tool_use_id"),
         exit_code=host.exit_code_field(answered) if event != hook.PRE_TOOL else None,
         has_failed=event == hook.POST_TOOL_FAILURE,
         output=output,
-        milliseconds=given.number("duration"),
+        milliseconds=payload.number("duration"),
     )
 
 

@@ -38,29 +38,29 @@ SETUP = host.Setup(
 
 
 def read(event: str, data: bytes) -> HookCall:
-    given = parse(data)
+    payload = parse(data)
     known = SETUP.our_name(event)
-    answered = given.part("tool_response")
+    answered = payload.part("tool_response")
     output = host.tool_output(answered)
     return HookCall(
         NAME,
         known,
-        session=given.identifier("session_id"),
-        moment=host.stop_moment(given, "prompt_response"),
-        is_timed=host.has_time(given),
-        cwd=given.path("cwd"),
-        is_continued=given.flag("stop_hook_active"),
+        session=payload.identifier("session_id"),
+        moment=host.stop_moment(payload, "prompt_response"),
+        is_timed=host.has_time(payload),
+        cwd=payload.path("cwd"),
+        is_continued=payload.flag("stop_hook_active"),
         tool=host.tool_use(
-            given.text("tool_name"),
-            given.part("tool_input"),
+            payload.text("tool_name"),
+            payload.part("tool_input"),
             exit_code=gemini_exit_code(output) if known == hook.POST_TOOL else None,
             has_failed=answered.has("error"),
             output=output,
         ),
-        last_message=given.text("prompt_response"),
-        transcript=given.path("transcript_path"),
-        is_broken=given.is_broken,
-        prompt=given.text("prompt"),
+        last_message=payload.text("prompt_response"),
+        transcript=payload.path("transcript_path"),
+        is_broken=payload.is_broken,
+        prompt=payload.text("prompt"),
     )
 
 

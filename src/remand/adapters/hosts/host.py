@@ -234,7 +234,7 @@ MAX_PATHS = 1000
 
 def tool_use(
     name: str,
-    asked: Payload,
+    payload: Payload,
     *,
     use_id: str = "",
     exit_code: int | None = None,
@@ -246,12 +246,12 @@ def tool_use(
     """A tool use; None if the host names no tool. Without an id, the host's time identifies it."""
     if not name:
         return None
-    command = asked.text("command", "cmd") if name in SHELLS else ""
+    command = payload.text("command", "cmd") if name in SHELLS else ""
     return HookToolUse(
         name,
         use_id=use_id or (f"{moment}-{len(command)}" if moment.isdigit() else ""),
         command=command,
-        paths=written_paths(name, asked),
+        paths=written_paths(name, payload),
         exit_code=exit_code if name in SHELLS else None,
         has_failed=has_failed or bool(exit_code),
         output=output,
@@ -259,17 +259,17 @@ def tool_use(
     )
 
 
-def written_paths(name: str, asked: Payload) -> tuple[str, ...]:
+def written_paths(name: str, payload: Payload) -> tuple[str, ...]:
     """The files that a tool writes, as far as its input names them: in a field, or in the lines of a patch."""
-    if name in READERS or asked.text("command") == "view":
+    if name in READERS or payload.text("command") == "view":
         return ()
-    named = [asked.path(key) for key in PATH_KEYS] if name not in SHELLS else []
-    return tuple(dict.fromkeys(filter(None, [*named, *patched_paths(asked)])))
+    named = [payload.path(key) for key in PATH_KEYS] if name not in SHELLS else []
+    return tuple(dict.fromkeys(filter(None, [*named, *patched_paths(payload)])))
 
 
-def patched_paths(asked: Payload) -> list[str]:
+def patched_paths(payload: Payload) -> list[str]:
     """The files named in a patch that is passed to a tool or to a shell."""
-    text = next((text for key in PATCH_KEYS if "*** Begin Patch" in (text := asked.text(key))), "")
+    text = next((text for key in PATCH_KEYS if "*** Begin Patch" in (text := payload.text(key))), "")
     found = []
     for line in text.splitlines():
         mark = next((mark for mark in PATCH_MARKS if line.startswith(mark)), "")
@@ -329,47 +329,47 @@ WITH_CONTEXT = frozenset(
 
 def read_claude_call(setup: Setup, event: str, data: bytes, *, tells_failures: bool) -> HookCall:
     """Reads a call in Claude Code's format. Hosts with an event for failures mean success by the other one."""
-    event, given = setup.our_name(event), parse(data)
+    event, payload = setup.our_name(event), parse(data)
     return HookCall(
         setup.host,
         event,
-        session=given.identifier("session_id"),
-        turn=given.identifier("prompt_id", "turn_id"),
-        moment=stop_moment(given),
-        is_timed=has_time(given),
-        cwd=given.path("cwd"),
-        subagent=given.identifier("agent_id"),
-        is_continued=given.flag("stop_hook_active"),
-        has_background_work=_has_background_work(given),
-        tool=_tool(event, given, tells_failures=tells_failures),
-        last_message=given.text("last_assistant_message"),
-        subject=given.text("task_subject"),
-        transcript=given.path("agent_transcript_path", "transcript_path"),
-        config_source=given.text("source") if event == hook.CONFIG_CHANGE else "",
-        config_file=given.path("file_path"),
-        is_broken=given.is_broken,
-        prompt=given.text("prompt"),
-        is_planning=given.text("permission_mode") == "plan",
+        session=payload.identifier("session_id"),
+        turn=payload.identifier("prompt_id", "turn_id"),
+        moment=stop_moment(payload),
+        is_timed=has_time(payload),
+        cwd=payload.path("cwd"),
+        subagent=payload.identifier("agent_id"),
+        is_continued=payload.flag("stop_hook_active"),
+        has_background_work=_has_background_work(payload),
+        tool=_tool(event, payload, tells_failures=tells_failures),
+        last_message=payload.text("last_assistant_message"),
+        subject=payload.text("task_subject"),
+        transcript=payload.path("agent_transcript_path", "transcript_path"),
+        config_source=payload.text("source") if event == hook.CONFIG_CHANGE else "",
+        config_file=payload.path("file_path"),
+        is_broken=payload.is_broken,
+        prompt=payload.text("prompt"),
+        is_planning=payload.text("permission_mode") == "plan",
     )
 
 
-def stop_moment(given: Payload, *names: str) -> str:
+def stop_moment(payload: Payload, *names: str) -> str:
     """Distinguishes the stops of one turn: by the host's time, or else by the agent's last message."""
-    said = given.text("last_assistant_message", *names)
-    return _stop_time(given) or f"{len(said)} {said[-ENOUGH:]}"
+    said = payload.text("last_assistant_message", *names)
+    return _stop_time(payload) or f"{len(said)} {said[-ENOUGH:]}"
 
 
-def has_time(given: Payload) -> bool:
+def has_time(payload: Payload) -> bool:
     """True if the host reports a time, so that it identifies a stop."""
-    return bool(_stop_time(given))
+    return bool(_stop_time(payload))
 
 
-def _stop_time(given: Payload) -> str:
+def _stop_time(payload: Payload) -> str:
     """The host's time, as milliseconds of the day; empty if it reports none."""
-    milliseconds = given.number("timestamp")
+    milliseconds = payload.number("timestamp")
     if milliseconds is not None:
         return str(int(milliseconds) % 86_400_000)
-    stamp = given.text("timestamp")
+    stamp = payload.text("timestamp")
     if len(stamp) >= 19 and stamp[10] == "T":
         digits = [stamp[11:13], stamp[14:16], stamp[17:19], stamp[20:23].rstrip("Z+-").ljust(3, "0")]
         if all(part.isascii() and part.isdigit() for part in digits):
@@ -378,32 +378,32 @@ def _stop_time(given: Payload) -> str:
     return ""
 
 
-def _has_background_work(given: Payload) -> bool:
-    running = [task for task in given.parts("background_tasks") if task.text("status") not in FINISHED]
-    return bool(running or given.parts("session_crons"))
+def _has_background_work(payload: Payload) -> bool:
+    running = [task for task in payload.parts("background_tasks") if task.text("status") not in FINISHED]
+    return bool(running or payload.parts("session_crons"))
 
 
-def _tool(event: str, given: Payload, *, tells_failures: bool) -> HookToolUse | None:
-    answered = given.part("tool_response", "tool_result")
+def _tool(event: str, payload: Payload, *, tells_failures: bool) -> HookToolUse | None:
+    answered = payload.part("tool_response", "tool_result")
     return tool_use(
-        given.text("tool_name"),
-        given.part("tool_input"),
-        use_id=given.identifier("tool_use_id"),
-        exit_code=_exit_code(event, given, answered, tells_failures=tells_failures),
+        payload.text("tool_name"),
+        payload.part("tool_input"),
+        use_id=payload.identifier("tool_use_id"),
+        exit_code=_exit_code(event, payload, answered, tells_failures=tells_failures),
         has_failed=event == hook.POST_TOOL_FAILURE,
         # An MCP tool's result consists of several parts.
-        output=given.text("error")
-        or given.text("tool_response")
+        output=payload.text("error")
+        or payload.text("tool_response")
         or tool_output(answered)
-        or "\n".join(part.text("text") for part in given.parts("tool_response", "tool_result")),
-        milliseconds=given.number("duration_ms"),
-        moment=stop_moment(given),
+        or "\n".join(part.text("text") for part in payload.parts("tool_response", "tool_result")),
+        milliseconds=payload.number("duration_ms"),
+        moment=stop_moment(payload),
     )
 
 
-def _exit_code(event: str, given: Payload, answered: Payload, *, tells_failures: bool) -> int | None:
+def _exit_code(event: str, payload: Payload, answered: Payload, *, tells_failures: bool) -> int | None:
     if event == hook.POST_TOOL_FAILURE:
-        return exit_code_in_text(given.text("error").partition("\n")[0], "Exit code ")
+        return exit_code_in_text(payload.text("error").partition("\n")[0], "Exit code ")
     if event != hook.POST_TOOL:
         return None
     if any(map(answered.has, COPILOT_OUTPUT)):

@@ -270,22 +270,22 @@ def install_hosts(
     """
     parts = host_parts(names)
     changes = SettingsChanges()
-    found = Installation([], [], [], [])
+    installation = Installation([], [], [], [])
     leaving: list[tuple[HostWorktree, str]] = []
     for worktree in (HostWorktree(root, tracking, changes) for root, tracking in worktrees.items()):
         files = dict.fromkeys(name for part in parts for name in part.files)
         old = [name for name in files if name in worktree.tracked and worktree.names_machine(name)]
-        found.cleaned.extend(map(worktree.path, old))
+        installation.cleaned.extend(map(worktree.path, old))
         ours = [name for name in old if not is_portable and worktree.is_ours_alone(name)]
         worktree.tracked.difference_update(ours)
         for part in parts:
-            _plan_part(worktree, part, executable, found, is_portable=is_portable)
+            _plan_part(worktree, part, executable, installation, is_portable=is_portable)
         leaving += [(worktree, name) for name in ours if worktree.text(name) is not None]
         _plan_ignored(worktree, changes, [] if is_portable else [part.local for part in parts])
     for worktree, name in leaving:
         worktree.tracking.untrack(name)
     changes.carry_out()
-    return Installation(*(list(dict.fromkeys(files)) for files in found))
+    return Installation(*(list(dict.fromkeys(files)) for files in installation))
 
 
 def install_private_hooks(
@@ -326,13 +326,13 @@ def present_hosts() -> list[str]:
 def remove_hosts(worktrees: Worktrees) -> Installation:
     """Removes our hooks and our MCP server from all host files in some worktrees, and our hooks from the user's own files."""
     changes = SettingsChanges()
-    found = Installation([], [], [], [])
+    installation = Installation([], [], [], [])
     for worktree in (HostWorktree(root, tracking, changes) for root, tracking in worktrees.items()):
         for part in host_parts(list(HOSTS)):
             files = [name for name in part.files if _plan_removal(worktree, part, name)]
-            kind = found.hooks if isinstance(part, HostHooks) else found.servers
+            kind = installation.hooks if isinstance(part, HostHooks) else installation.servers
             kind.extend(map(worktree.path, files))
-            found.shared.extend(worktree.path(name) for name in files if name in worktree.tracked)
+            installation.shared.extend(worktree.path(name) for name in files if name in worktree.tracked)
         exclude = worktree.tracking.exclude
         listed = changes.text(exclude) if exclude else None
         if listed is not None:
@@ -344,9 +344,9 @@ def remove_hosts(worktrees: Worktrees) -> Installation:
         with naming_settings_file(user):
             if text is not None and text.strip() and hooks.commands(text):
                 changes.plan(os.path.dirname(user), user, hooks.uninstall(text))
-                found.hooks.append(user)
+                installation.hooks.append(user)
     changes.carry_out()
-    return Installation(*(list(dict.fromkeys(files)) for files in found))
+    return Installation(*(list(dict.fromkeys(files)) for files in installation))
 
 
 def stop_ignoring(worktrees: Worktrees) -> None:
@@ -381,7 +381,7 @@ def tracked_paths(worktree: HostWorktree, name: str) -> list[str]:
 
 
 def _plan_part(
-    worktree: HostWorktree, part: Part, executable: str, found: Installation, *, is_portable: bool
+    worktree: HostWorktree, part: Part, executable: str, installation: Installation, *, is_portable: bool
 ) -> None:
     """Plans the content of one part in the files of a worktree."""
     target = part.shared if is_portable else part.local
@@ -398,9 +398,9 @@ def _plan_part(
     path = worktree.path(target)
     with naming_settings_file(path):
         worktree.plan(target, part.install(worktree.text(target), program))
-    (found.hooks if isinstance(part, HostHooks) else found.servers).append(path)
+    (installation.hooks if isinstance(part, HostHooks) else installation.servers).append(path)
     if not is_local:
-        found.shared.append(path)
+        installation.shared.append(path)
 
 
 def _plan_removal(worktree: HostWorktree, part: Part, name: str) -> bool:

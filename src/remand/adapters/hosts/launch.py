@@ -197,34 +197,34 @@ def json_lines(output: str) -> Iterator[Payload]:
         return
     for line in output.splitlines():
         if line.startswith("{"):
-            found = parse(line.encode("utf-8", "replace"))
-            if not found.is_broken:
-                yield found
+            payload = parse(line.encode("utf-8", "replace"))
+            if not payload.is_broken:
+                yield payload
 
 
 def read_script(output: str) -> SessionResult:
     """Reads a plain script's output, which may end with a result line in Claude Code's format; otherwise only text."""
     closing = output.rstrip().rpartition("\n")[2]
-    found = parse(closing.encode("utf-8", "replace")) if closing.startswith('{"') else Payload({})
-    if found.text("type") != "result":
+    payload = parse(closing.encode("utf-8", "replace")) if closing.startswith('{"') else Payload({})
+    if payload.text("type") != "result":
         return SessionResult(text=output.strip())
     said = _together(line.text("result") for line in json_lines(output) if line.text("type") == "result")
-    return read_claude([found])._replace(text=said)
+    return read_claude([payload])._replace(text=said)
 
 
 def read_claude(lines: list[Payload]) -> SessionResult:
     """Reads Claude Code's output format: one line per message, and a result at the end."""
     results = [line for line in lines if line.text("type") == "result"]
-    said = [line.part("message") for line in lines if line.text("type") == "assistant"]
+    payloads = [line.part("message") for line in lines if line.text("type") == "assistant"]
     last = results[-1] if results else Payload({})
     costs = (one.number("total_cost_usd") for one in results)
     subtype = last.text("subtype")
     is_error = last.flag("is_error") or subtype.startswith("error")
-    text = _together(one.text("result") for one in results) or last_text(map(message_text, said))
+    text = _together(one.text("result") for one in results) or last_text(map(message_text, payloads))
     return SessionResult(
         text=text,
         turns=max((figure(one, "num_turns") for one in results), default=0)
-        or len({one.text("id") or str(n) for n, one in enumerate(said)}),
+        or len({one.text("id") or str(n) for n, one in enumerate(payloads)}),
         tokens=max((sum(figure(one.part("usage"), name) for name in TOKENS) for one in results), default=0),
         cost=max((cost for cost in costs if cost is not None and 0 <= cost <= MAX_FIGURE), default=0.0),
         is_exhausted=subtype in EXHAUSTED,
@@ -254,7 +254,7 @@ def error_text(text: str) -> str:
     return " ".join(text.split())[:MAX_ERROR]
 
 
-def figure(given: Payload, name: str) -> int:
+def figure(payload: Payload, name: str) -> int:
     """A plausible number from a field; 0 for anything else."""
-    value = given.number(name)
+    value = payload.number(name)
     return int(value) if value is not None and 0 <= value <= MAX_FIGURE else 0

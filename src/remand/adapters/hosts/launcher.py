@@ -92,9 +92,9 @@ class HostLauncher:
     def launch_config(self, command: tuple[str, ...], run_id: str, prompt: str) -> LaunchConfig:
         """The command of a run with the files that its host needs, which have been written. Raises `CannotRun`."""
         self.drop(run_id)
-        found = find_host(command)
+        program = find_host(command)
         run = HostRun(
-            words=command[found.at + 1 :] if found.host else (),
+            words=command[program.at + 1 :] if program.host else (),
             folder=self._folder(run_id),
             program=self._settings.program,
             home=self._settings.home,
@@ -103,17 +103,17 @@ class HostLauncher:
             prompt=prompt,
             is_placed=any(PROMPT in word or PROMPT_FILE in word for word in command),
         )
-        if not found.host and not run.is_placed:
+        if not program.host and not run.is_placed:
             return LaunchConfig(command=command)
-        config = HOSTS[found.host].launch_config(run) if found.host else HostLaunchConfig()
+        config = HOSTS[program.host].launch_config(run) if program.host else HostLaunchConfig()
         if run.is_placed:
             # A command with a placeholder for the prompt gets it only there.
             config = config.merge(HostLaunchConfig(files={run.prompt_file: run.prompt}, has_prompt=True))
         _write_config(run, config)
         return LaunchConfig(
-            command=_build_command(command, found, config, run),
+            command=_build_command(command, program, config, run),
             environment=config.environment,
-            read=(run.folder, *config.links.values(), *_packages(command[: found.at + 1])),
+            read=(run.folder, *config.links.values(), *_packages(command[: program.at + 1])),
             write=(run.state, *config.write),
             has_prompt=config.has_prompt,
         )
@@ -152,13 +152,13 @@ def _packages(words: Sequence[str]) -> list[str]:
 
 
 def _build_command(
-    command: Sequence[str], found: HostProgram, config: HostLaunchConfig, run: HostRun
+    command: Sequence[str], program: HostProgram, config: HostLaunchConfig, run: HostRun
 ) -> tuple[str, ...]:
     """The command with the arguments after the host's program or subcommand, and the prompt in its place."""
     words = [_fill_placeholders(word, run) for word in command]
-    if not found.host:
+    if not program.host:
         return tuple(words)
-    at = next((n for n, word in enumerate(words) if n > found.at and word in config.after), found.at) + 1
+    at = next((n for n, word in enumerate(words) if n > program.at and word in config.after), program.at) + 1
     return (*words[:at], *config.arguments, *words[at:], *config.ending)
 
 

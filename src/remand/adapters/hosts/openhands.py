@@ -28,29 +28,29 @@ SETUP = host.Setup(
 
 
 def read(event: str, data: bytes) -> HookCall:
-    given = parse(data)
+    payload = parse(data)
     known = SETUP.our_name(event)
     return HookCall(
         NAME,
         known,
-        session=given.identifier("session_id"),
-        moment=host.stop_moment(given, "message"),
-        is_timed=host.has_time(given),
-        cwd=given.path("working_dir", "cwd"),
-        is_continued=given.flag("stop_hook_active"),
-        tool=_tool(known, given),
-        last_message=given.text("message") if known == hook.STOP else "",
-        is_broken=given.is_broken,
-        prompt=given.text("message") if known == hook.PROMPT else "",
+        session=payload.identifier("session_id"),
+        moment=host.stop_moment(payload, "message"),
+        is_timed=host.has_time(payload),
+        cwd=payload.path("working_dir", "cwd"),
+        is_continued=payload.flag("stop_hook_active"),
+        tool=_tool(known, payload),
+        last_message=payload.text("message") if known == hook.STOP else "",
+        is_broken=payload.is_broken,
+        prompt=payload.text("message") if known == hook.PROMPT else "",
     )
 
 
-def _tool(event: str, given: Payload) -> HookToolUse | None:
-    answered = given.part("tool_response")
-    output = host.tool_output(answered) or given.text("tool_output")
+def _tool(event: str, payload: Payload) -> HookToolUse | None:
+    answered = payload.part("tool_response")
+    output = host.tool_output(answered) or payload.text("tool_output")
     return host.tool_use(
-        given.text("tool_name"),
-        given.part("tool_input"),
+        payload.text("tool_name"),
+        payload.part("tool_input"),
         exit_code=host.exit_code_field(answered) if event == hook.POST_TOOL else None,
         has_failed=answered.flag("is_error"),
         output=output,

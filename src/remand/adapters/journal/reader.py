@@ -73,9 +73,9 @@ class Transcripts:
         for path in self._files(run):
             if path not in self._read:
                 self._read[path] = {told.tool_use_id: told for told in runs_in(path)}
-            told = self._read[path].get(run.tool_use_id)
-            if told is not None and _is_same(run, told):
-                return told
+            transcript_run = self._read[path].get(run.tool_use_id)
+            if transcript_run is not None and _is_same(run, transcript_run):
+                return transcript_run
         return None
 
     def _files(self, run: ToolUse) -> list[str]:
@@ -97,21 +97,23 @@ def runs_in(path: str) -> Iterator[TranscriptRun]:
     begun: dict[str, TranscriptRun] = {}
     for line in _transcript_lines(path):
         for piece in _pieces(line):
-            told = _started_run(piece)
-            if told is not None:
-                begun[told.tool_use_id] = told
+            run = _started_run(piece)
+            if run is not None:
+                begun[run.tool_use_id] = run
             elif (ended := _finished_run(piece, begun)) is not None:
                 del begun[ended.tool_use_id]
                 yield ended
     yield from begun.values()
 
 
-def _is_same(run: ToolUse, told: TranscriptRun) -> bool:
+def _is_same(run: ToolUse, transcript_run: TranscriptRun) -> bool:
     """True if both agree on command, files and end, as far as each knows them."""
-    is_status = None in (run.exit_status, told.exit_status) or run.exit_status == told.exit_status
-    if run.command or told.command:
-        return is_status and writer.shorten_command(told.command) == run.command
-    return is_status and set(told.paths) >= set(run.paths)
+    is_status = (
+        None in (run.exit_status, transcript_run.exit_status) or run.exit_status == transcript_run.exit_status
+    )
+    if run.command or transcript_run.command:
+        return is_status and writer.shorten_command(transcript_run.command) == run.command
+    return is_status and set(transcript_run.paths) >= set(run.paths)
 
 
 def _transcript_lines(path: str) -> Iterator[bytes]:
@@ -175,25 +177,25 @@ def _new_run(use_id: object, tool: object, command: object, given: Mapping[str, 
 def _finished_run(piece: Mapping[str, Any], begun: Mapping[str, TranscriptRun]) -> TranscriptRun | None:
     match piece.get("type"):
         case "tool_result":
-            told = begun.get(str(piece.get("tool_use_id")))
-            return _claude_end(told, piece) if told is not None else None
+            run = begun.get(str(piece.get("tool_use_id")))
+            return _claude_end(run, piece) if run is not None else None
         case "function_call_output" | "custom_tool_call_output" | "local_shell_call_output":
-            told = begun.get(str(piece.get("call_id")))
-            return _codex_end(told, piece) if told is not None else None
+            run = begun.get(str(piece.get("call_id")))
+            return _codex_end(run, piece) if run is not None else None
         case _:
             return None
 
 
-def _claude_end(told: TranscriptRun, piece: Mapping[str, Any]) -> TranscriptRun:
+def _claude_end(run: TranscriptRun, piece: Mapping[str, Any]) -> TranscriptRun:
     """The end of a run in Claude Code: the text has the exit code of a failed command, and none of a successful one."""
     output, answer = _text(piece.get("content")), _table(piece, "toolUseResult")
     has_failed = piece.get("is_error") is True
     is_open = any(answer.get(key) for key in ("interrupted", "backgroundTaskId", "returnCodeInterpretation"))
-    status = _exit_status(output) if has_failed else None if is_open or not told.command else 0
-    return told._replace(exit_status=status, has_failed=has_failed, output=output)
+    status = _exit_status(output) if has_failed else None if is_open or not run.command else 0
+    return run._replace(exit_status=status, has_failed=has_failed, output=output)
 
 
-def _codex_end(told: TranscriptRun, piece: Mapping[str, Any]) -> TranscriptRun:
+def _codex_end(run: TranscriptRun, piece: Mapping[str, Any]) -> TranscriptRun:
     """The end of a run in Codex: the exit code is part of the text, or of a table written as text."""
     output = _text(piece.get("output"))
     table = _json(output)
@@ -201,14 +203,14 @@ def _codex_end(told: TranscriptRun, piece: Mapping[str, Any]) -> TranscriptRun:
     if not isinstance(status, int):
         status = _exit_status(output.partition("\nOutput:\n")[0] if "\nOutput:\n" in output else output[:200])
     said = table.get("output")
-    return told._replace(
+    return run._replace(
         exit_status=status, has_failed=bool(status), output=said if isinstance(said, str) else output
     )
 
 
 def _exit_status(text: str) -> int | None:
-    found = _EXIT.search(text[:400])
-    return int(found[1]) if found else None
+    match = _EXIT.search(text[:400])
+    return int(match[1]) if match else None
 
 
 def _arguments(piece: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -302,9 +304,15 @@ class JournalFile:
         run = find_supporting_use(attempt, self._calls_of(task_id, agent))
         if run is None:
             return None
-        told = self.find_in_transcripts(run)
-        status = told.exit_status if told is not None and run.exit_status is None else run.exit_status
-        return SupportingRun(run.command or " ".join((run.tool, *run.paths)), status, told is not None)
+        transcript_run = self.find_in_transcripts(run)
+        status = (
+            transcript_run.exit_status
+            if transcript_run is not None and run.exit_status is None
+            else run.exit_status
+        )
+        return SupportingRun(
+            run.command or " ".join((run.tool, *run.paths)), status, transcript_run is not None
+        )
 
     def find_in_transcripts(self, run: ToolUse) -> TranscriptRun | None:
         """The record of the same run in the host's transcript; None if there is none."""
@@ -313,8 +321,8 @@ class JournalFile:
     def _calls_of(self, task_id: str, agent: str) -> list[RecordedCall]:
         key = (task_id, agent)
         if key not in self._calls:
-            kept = self.read_task(task_id)
-            own = [run for run in kept.uses if self._is_of(run, agent)] if kept.is_chained else []
+            journal = self.read_task(task_id)
+            own = [run for run in journal.uses if self._is_of(run, agent)] if journal.is_chained else []
             self._calls[key] = read_calls(own[-MAX_RUNS:])
         return self._calls[key]
 

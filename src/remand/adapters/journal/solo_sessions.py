@@ -126,10 +126,10 @@ class SoloSessions:
 
     def load(self, name: str) -> SoloSession | None:
         """The record in a file; None if it cannot be read."""
-        found = parse(read_start(self._path(name, "json"), MAX_RECORD))
-        if found.is_broken or not found.text("commit"):
+        payload = parse(read_start(self._path(name, "json"), MAX_RECORD))
+        if payload.is_broken or not payload.text("commit"):
             return None
-        record = SoloSession(found.text("session"), found.text("worktree"), found.text("host"))
+        record = SoloSession(payload.text("session"), payload.text("worktree"), payload.text("host"))
         for field in (
             "title",
             "commit",
@@ -142,12 +142,12 @@ class SoloSessions:
             "told_tree",
             "shown_tree",
         ):
-            setattr(record, field, found.text(field))
-        record.started = found.number("started") or 0.0
-        record.head_log = int(found.number("head_log") or 0)
-        record.blocks = int(found.number("blocks") or 0)
-        record.has_spoken = found.flag("has_spoken")
-        record.left_out = tuple(found.texts("left_out"))
+            setattr(record, field, payload.text(field))
+        record.started = payload.number("started") or 0.0
+        record.head_log = int(payload.number("head_log") or 0)
+        record.blocks = int(payload.number("blocks") or 0)
+        record.has_spoken = payload.flag("has_spoken")
+        record.left_out = tuple(payload.texts("left_out"))
         return record
 
     def save(self, record: SoloSession) -> None:
@@ -210,9 +210,9 @@ class SoloSessions:
 
     def result(self, name: str) -> dict[str, str]:
         """The session's last result: `tree`, `status`, `is_own`, `agent`, `user` and `verdict`. Empty if there is none."""
-        found = parse(read_start(self._path(name, "result"), MAX_RECORD))
+        payload = parse(read_start(self._path(name, "result"), MAX_RECORD))
         names = ("tree", "status", "is_own", "agent", "user", "verdict")
-        return {} if found.is_broken else {key: found.text(key) for key in names}
+        return {} if payload.is_broken else {key: payload.text(key) for key in names}
 
     def write_foreign(self, name: str, paths: Iterable[str]) -> None:
         """Saves which files others have changed. In a file, since there may be more than fit on a command line."""

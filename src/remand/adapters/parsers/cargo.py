@@ -55,17 +55,17 @@ class _Build:
         elif line.reason == "compiler-message" and line.message is not None:
             self._add(line.message)
 
-    def _add(self, said: _Diagnostic) -> None:
-        severity = next((kind for kind in ("error", "warning") if said.level.startswith(kind)), "")
-        span = next((span for span in said.spans if span.is_primary), _Span())
-        key = (severity, span.file_name, span.line_start, said.message)
+    def _add(self, diagnostic: _Diagnostic) -> None:
+        severity = next((kind for kind in ("error", "warning") if diagnostic.level.startswith(kind)), "")
+        span = next((span for span in diagnostic.spans if span.is_primary), _Span())
+        key = (severity, span.file_name, span.line_start, diagnostic.message)
         if severity and key not in self._seen:
             self._seen.add(key)
             self.found.add(
                 path=span.file_name,
                 line=span.line_start,
-                code=said.code.code if said.code else "",
-                text=said.message,
+                code=diagnostic.code.code if diagnostic.code else "",
+                text=diagnostic.message,
                 severity=severity,
             )
 
@@ -152,18 +152,18 @@ def parse_test(ran: ToolOutput) -> Measurement:
     build = _Build(ran.root)
     suites = list(_suites(results.standard_output(ran), build))
     stderr = list(results.lines(results.error_output(ran)))
-    found = Findings(ran.root)
+    findings = Findings(ran.root)
     outcomes = RunOutcomes()
     targets = [name for name in map(_target, stderr) if name]
     names = targets if len(targets) == len(suites) else [""] * len(suites)
     for suite, name in zip(suites, names, strict=True):
-        _add(suite, name, outcomes, found, ran.root)
+        _add(suite, name, outcomes, findings, ran.root)
     if not suites:
-        found = _compile_errors(build, stderr, ran.root)
-    results.require_complaint(ran, "cargo test", outcomes.failures + found.errors)
-    errors = 0 if suites else found.errors
+        findings = _compile_errors(build, stderr, ran.root)
+    results.require_complaint(ran, "cargo test", outcomes.failures + findings.errors)
+    errors = 0 if suites else findings.errors
     figures = {**outcomes.figures, "errors": float(errors)}
-    return Measurement(figures=figures, findings=found.kept_findings, tests=outcomes.tests)
+    return Measurement(figures=figures, findings=findings.kept_findings, tests=outcomes.tests)
 
 
 def _suites(content: bytes, build: _Build) -> Iterator[_Suite]:
@@ -182,13 +182,13 @@ def _suites(content: bytes, build: _Build) -> Iterator[_Suite]:
         raise UnreadableReport("a test binary ended before it reported its tests")
 
 
-def _add(suite: _Suite, name: str, outcomes: RunOutcomes, found: Findings, root: str) -> None:
+def _add(suite: _Suite, name: str, outcomes: RunOutcomes, findings: Findings, root: str) -> None:
     for test, outcome in suite.tests:
         test_id = outcomes.add(f"{name}::{test}" if name else test, outcome)
         if outcome == "failed":
             text = "\n".join(suite.said.get(test, ())).strip()
             path, line = next(iter(find_places(text, root)), ("", 0))
-            found.add(path=path, line=line, code=test_id, text=text or "failed")
+            findings.add(path=path, line=line, code=test_id, text=text or "failed")
 
 
 def _target(line: str) -> str:
@@ -216,16 +216,16 @@ def _compile_errors(build: _Build, stderr: list[str], root: str) -> Findings:
 
 def _complaints(stderr: list[str], root: str) -> Findings:
     """The compiler's errors in its human-readable output; cargo prints each once."""
-    found = Findings(root)
+    findings = Findings(root)
     for number, line in enumerate(stderr):
         match = _COMPLAINT.fullmatch(line)
         if match is None or line.startswith(_STOPPED):
             continue
         place = next(filter(None, map(_PLACE.fullmatch, stderr[number + 1 : number + 3])), None)
-        found.add(
+        findings.add(
             path=place[1] if place else "",
             line=int(place[2]) if place else 0,
             code=match[1] or "",
             text=match[2],
         )
-    return found
+    return findings

@@ -75,7 +75,7 @@ class GoTestRun:
         if event.action == "fail" and not event.failed_build:
             self._fell.append(event.package)
 
-    def settle(self, outcomes: RunOutcomes, found: Findings, root: str) -> None:
+    def settle(self, outcomes: RunOutcomes, findings: Findings, root: str) -> None:
         """Adds all tests to the outcomes; a parent of subtests counts only if it failed by itself."""
         if self._open:
             raise UnreadableReport(f"the events of {min(self._open)} break off")
@@ -86,10 +86,10 @@ class GoTestRun:
                     continue
                 test_id = outcomes.add(f"{package}::{test}", outcome, seconds)
                 if outcome == "failed":
-                    self._add_failure(package, test, test_id, found, root)
+                    self._add_failure(package, test, test_id, findings, root)
         for package in self._fell:
             if package not in self._failed:
-                self._add_failure(package, "", outcomes.add(package, "error"), found, root)
+                self._add_failure(package, "", outcomes.add(package, "error"), findings, root)
 
     def _holders(self) -> tuple[set[tuple[str, str]], set[tuple[str, str]]]:
         """The parents of subtests, and those of them that failed only because a subtest did."""
@@ -110,11 +110,11 @@ class GoTestRun:
                 break
         return package, test
 
-    def _add_failure(self, package: str, test: str, test_id: str, found: Findings, root: str) -> None:
+    def _add_failure(self, package: str, test: str, test_id: str, findings: Findings, root: str) -> None:
         text = "".join(self._said.get((package, test), ())).strip()
         inside = [(path, line) for path, line in find_places(text, root) if "/" in path]
         path, line = inside[-1] if inside else ("", 0)
-        found.add(path=path, line=line, code=test_id, text=text or "failed")
+        findings.add(path=path, line=line, code=test_id, text=text or "failed")
 
 
 _PLACE = re.compile(r"(?:vet: )?([^\s:{}\[\]\"][^:]*):([0-9]{1,9}):(?:[0-9]+:)? (.*)")
@@ -222,5 +222,5 @@ def _add_vet_report(vetted: _VetReport, complaints: _Complaints) -> None:
             if isinstance(result, _AnalysisFailure):
                 complaints.add(package, result.error, analysis)
             else:
-                for one in result:
-                    complaints.add(one.posn, one.message, analysis)
+                for diagnostic in result:
+                    complaints.add(diagnostic.posn, diagnostic.message, analysis)

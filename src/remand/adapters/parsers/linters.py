@@ -44,17 +44,17 @@ class _RuffViolation(msgspec.Struct):
 def parse_ruff(ran: ToolOutput) -> Measurement:
     """Counts violations; those without a severity are errors."""
     require_known_status(ran, "ruff", range(2))
-    found = Findings(ran.root)
+    findings = Findings(ran.root)
     for violation in _ruff_violations(report_or_output(ran)):
-        found.add(
+        findings.add(
             path=violation.filename,
             line=violation.location.row if violation.location else 0,
             code=violation.code or "invalid-syntax",
             text=violation.message,
             severity=_RUFF_SEVERITIES.get(violation.severity or "", "error"),
         )
-    require_complaint(ran, "ruff", found.errors + found.warnings)
-    return found.measurement("errors", "warnings")
+    require_complaint(ran, "ruff", findings.errors + findings.warnings)
+    return findings.measurement("errors", "warnings")
 
 
 def _ruff_violations(content: bytes) -> Iterator[_RuffViolation]:
@@ -95,18 +95,18 @@ class _EslintFile(msgspec.Struct, rename="camel"):
 def parse_eslint(ran: ToolOutput) -> Measurement:
     """Counts messages by severity; ESLint leaves out suppressed ones."""
     require_known_status(ran, "eslint", range(2))
-    found = Findings(ran.root)
+    findings = Findings(ran.root)
     for file in document(report_or_output(ran), list[_EslintFile], "eslint"):
         for message in file.messages:
-            found.add(
+            findings.add(
                 path=file.file_path,
                 line=message.line or 0,
                 code=message.rule_id or ("syntax" if message.fatal else ""),
                 text=message.message,
                 severity="error" if message.severity >= _ESLINT_ERROR else "warning",
             )
-    require_complaint(ran, "eslint", found.errors + found.warnings)
-    return found.measurement("errors", "warnings")
+    require_complaint(ran, "eslint", findings.errors + findings.warnings)
+    return findings.measurement("errors", "warnings")
 
 
 # ------------------------------------------------------------------- mypy: its plain text, or `--output json`
@@ -164,14 +164,16 @@ def parse_mypy(ran: ToolOutput) -> Measurement:
     reader = _MypyReader(ran.root)
     for line in objects(content, _MypyMessage):
         reader.read(line)
-    found = reader.found
-    if reader.declared not in (None, found.errors):
-        raise UnreadableReport(f"mypy reports {reader.declared} errors, of which {found.errors} can be read")
-    require_complaint(ran, "mypy", found.errors)
+    findings = reader.found
+    if reader.declared not in (None, findings.errors):
+        raise UnreadableReport(
+            f"mypy reports {reader.declared} errors, of which {findings.errors} can be read"
+        )
+    require_complaint(ran, "mypy", findings.errors)
     # With `--output json`, mypy prints an empty line if it finds nothing.
-    if not (found.errors or reader.is_success or content in (b"\n", b"\r\n")):
+    if not (findings.errors or reader.is_success or content in (b"\n", b"\r\n")):
         raise UnreadableReport("mypy reported neither issues nor success")
-    return found.measurement("errors", "notes")
+    return findings.measurement("errors", "notes")
 
 
 # -------------------------------------------- TypeScript: `tsc --noEmit --pretty false`, or its coloured form
@@ -190,19 +192,19 @@ _TSC_SET_UP = ("TS5", "TS6", "TS18")
 def parse_tsc(ran: ToolOutput) -> Measurement:
     """Counts diagnostics. No output with status 0 means that tsc found nothing."""
     content = standard_output(ran)
-    found = Findings(ran.root)
+    findings = Findings(ran.root)
     for line in lines(content):
-        _read_tsc_line(strip_colours(line), found)
-    complaints = found.errors + found.warnings
+        _read_tsc_line(strip_colours(line), findings)
+    complaints = findings.errors + findings.warnings
     require_complaint(ran, "tsc", complaints)
     if not complaints and (content.strip() or error_output(ran).strip()):
         raise UnreadableReport("this is not the output of tsc, which says nothing when all is well")
-    return found.measurement("errors", "warnings")
+    return findings.measurement("errors", "warnings")
 
 
-def _read_tsc_line(line: str, found: Findings) -> None:
+def _read_tsc_line(line: str, findings: Findings) -> None:
     if match := _TSC_PLAIN.fullmatch(line) or _TSC_PRETTY.fullmatch(line):
-        found.add(
+        findings.add(
             path=match["path"],
             line=int(match["line"]),
             code=match["code"],
@@ -212,7 +214,7 @@ def _read_tsc_line(line: str, found: Findings) -> None:
     elif match := _TSC_GLOBAL.fullmatch(line):
         if match["code"].startswith(_TSC_SET_UP):
             raise UnreadableReport(f"tsc could not start: {match['code']}: {match['text'][:200]}")
-        found.add(code=match["code"], text=match["text"], severity=match["severity"])
+        findings.add(code=match["code"], text=match["text"], severity=match["severity"])
 
 
 # -------------------------------------------------------------------- SARIF 2.1.0, which many analysers write
@@ -312,26 +314,28 @@ def parse_sarif(ran: ToolOutput) -> Measurement:
     log = document(report_or_output(ran), _Log, "a SARIF tool")
     if log.version != _SARIF_VERSION or not log.runs:
         raise UnreadableReport(f"this is not a SARIF {_SARIF_VERSION} log of a run")
-    found = Findings(ran.root)
+    findings = Findings(ran.root)
     for run in log.runs:
         if run.results is None or not all(one.execution_successful for one in run.invocations):
             raise UnreadableReport(f"{run.tool.driver.name[:40]} reports that it could not do its work")
         levels = {rule.id: rule.default_configuration.level for rule in run.tool.driver.rules}
         for result in run.results:
             if result.is_counted:
-                _add_sarif_result(result, run, levels, found)
-    require_complaint(ran, log.runs[0].tool.driver.name[:40], found.errors + found.warnings + found.notes)
-    return found.measurement("errors", "warnings", "notes")
+                _add_sarif_result(result, run, levels, findings)
+    require_complaint(
+        ran, log.runs[0].tool.driver.name[:40], findings.errors + findings.warnings + findings.notes
+    )
+    return findings.measurement("errors", "warnings", "notes")
 
 
-def _add_sarif_result(result: _Result, run: _Run, levels: dict[str, str], found: Findings) -> None:
+def _add_sarif_result(result: _Result, run: _Run, levels: dict[str, str], findings: Findings) -> None:
     rules = run.tool.driver.rules
     rule_id = result.rule_id
     if not rule_id and 0 <= result.rule_index < len(rules):
         rule_id = rules[result.rule_index].id
     level = "note" if result.kind in _UNDECIDED else result.level or levels.get(rule_id, "warning")
     place = result.locations[0].physical_location if result.locations else _Physical()
-    found.add(
+    findings.add(
         path=_sarif_path(place.artifact_location, run.original_uri_base_ids),
         line=place.region.start_line,
         code=rule_id,

@@ -236,12 +236,12 @@ class Coverage:
         figures = {"coverage": 100.0 * self._reached / self._lines}
         if self._branches:
             figures["branch_coverage"] = 100.0 * self._taken / self._branches
-        found = Findings(self._root)
+        findings = Findings(self._root)
         for path, missed in sorted(self._missed, key=lambda file: -len(file[1])):
             count = f"{len(missed)} line{'s' if len(missed) > 1 else ''} not covered"
             text = f"{count}: {', '.join(_ranges(missed))}"
-            found.add(path=path, line=missed[0], code="uncovered", text=text, severity="note")
-        return Measurement(figures=figures, findings=found.kept_findings)
+            findings.add(path=path, line=missed[0], code="uncovered", text=text, severity="note")
+        return Measurement(figures=figures, findings=findings.kept_findings)
 
 
 def _ranges(numbers: list[int]) -> Iterator[str]:

@@ -358,16 +358,16 @@ def parse_tap(ran: ToolOutput) -> Measurement:
     for line in lines(report_or_output(ran)):
         document.read(line)
     outcomes = RunOutcomes()
-    found = Findings(ran.root)
+    findings = Findings(ran.root)
     for point in document.leaves():
         test_id = outcomes.add(" > ".join(point.names), point.outcome, point.seconds)
         if point.outcome == "failed":
             where = point.said.get("location") or point.said.get("at") or ""
             path, number = next(iter(find_places(where, ran.root)), ("", 0))
             text = point.said.get("error") or point.said.get("message") or point.names[-1]
-            found.add(path=path, line=number, code=test_id, text=text)
+            findings.add(path=path, line=number, code=test_id, text=text)
     require_complaint(ran, "the test run", outcomes.failures)
-    return Measurement(figures=outcomes.figures, findings=found.kept_findings, tests=outcomes.tests)
+    return Measurement(figures=outcomes.figures, findings=findings.kept_findings, tests=outcomes.tests)
 
 
 def _tap_outcome(is_bad: bool, text: str) -> tuple[str, str]:

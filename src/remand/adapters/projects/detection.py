@@ -38,9 +38,9 @@ def propose_project_gates(project: Project) -> GateProposals:
     """Proposes gates for a project; adds the ecosystem or folder to names that occur twice."""
     gates: dict[str, GateProposal] = {}
     path: list[str] = []
-    for ecosystem, folder, found in _proposals(project):
-        path += found.path
-        for proposal in found.gates:
+    for ecosystem, folder, proposals in _proposals(project):
+        path += proposals.path
+        for proposal in proposals.gates:
             name = proposal.name
             if name in gates:
                 name = f"{re.sub(r'[^A-Za-z0-9]+', '-', folder).strip('-') or ecosystem}-{name}"
@@ -54,14 +54,14 @@ def _proposals(project: Project) -> Iterator[tuple[str, str, GateProposals]]:
     for ecosystem, propose in ECOSYSTEMS.items():
         manifest = _MANIFESTS[ecosystem]
         is_at_root = any(map(manifest.fullmatch, project.paths))
-        found = propose(project) if is_at_root else GateProposals()
-        is_whole = bool(found.gates) or (is_workspace and ecosystem == "js")
+        proposals = propose(project) if is_at_root else GateProposals()
+        is_whole = bool(proposals.gates) or (is_workspace and ecosystem == "js")
         folders = [] if is_whole else _folders(project, manifest)
         below = [(folder, propose(project.below(folder))) for folder in folders]
         if any(some.gates for _, some in below):
             yield from ((ecosystem, folder, _in_folder(some, folder)) for folder, some in below)
         else:
-            yield ecosystem, "", found if is_at_root else propose(project)
+            yield ecosystem, "", proposals if is_at_root else propose(project)
 
 
 def _folders(project: Project, manifest: re.Pattern[str]) -> list[str]:
@@ -77,10 +77,10 @@ def _folders(project: Project, manifest: re.Pattern[str]) -> list[str]:
     ]
 
 
-def _in_folder(found: GateProposals, folder: str) -> GateProposals:
+def _in_folder(proposals: GateProposals, folder: str) -> GateProposals:
     """The same gates, run in a folder of the checkout."""
     if not folder:
-        return found
+        return proposals
     gates = (
         replace(
             one,
@@ -91,9 +91,9 @@ def _in_folder(found: GateProposals, folder: str) -> GateProposals:
                 prepare=_in_folder_prepare(one.gate.prepare, folder) if one.gate.prepare else None,
             ),
         )
-        for one in found.gates
+        for one in proposals.gates
     )
-    return GateProposals(gates=tuple(gates), path=tuple(f"{folder}/{name}" for name in found.path))
+    return GateProposals(gates=tuple(gates), path=tuple(f"{folder}/{name}" for name in proposals.path))
 
 
 def _in_folder_command(command: tuple[str, ...], folder: str) -> tuple[str, ...]:

@@ -122,7 +122,7 @@ def propose(project: Project) -> GateProposals:
     if package is None:
         return GateProposals()
     modules = _Modules(project, package)
-    found = [
+    proposals = [
         made
         for made in (
             _tests(project, package, modules),
@@ -131,21 +131,23 @@ def propose(project: Project) -> GateProposals:
         )
         if made is not None
     ]
-    return GateProposals(gates=tuple(found))
+    return GateProposals(gates=tuple(proposals))
 
 
 def _tests(project: Project, package: _Package, modules: _Modules) -> GateProposal | None:
     script = package.script("test")
-    found = _test_script(project, package)
-    if found is None:
+    test_script = _test_script(project, package)
+    if test_script is None:
         depended = next((name for name in ("vitest", "jest", "mocha", "ava") if package.needs(name)), "")
-        found = _TestScript(depended, depended, "", "", "") if depended else None
+        test_script = _TestScript(depended, depended, "", "", "") if depended else None
         why = f"package.json depends on {depended}"
     else:
-        why = f'package.json has a script "test" that runs {found.runner}'
-        why += f"; it also runs `{found.more}`, which is not part of this gate" if found.more else ""
-    if found is not None:
-        return _reported_tests(found, why, package, modules)
+        why = f'package.json has a script "test" that runs {test_script.runner}'
+        why += (
+            f"; it also runs `{test_script.more}`, which is not part of this gate" if test_script.more else ""
+        )
+    if test_script is not None:
+        return _reported_tests(test_script, why, package, modules)
     if not script or _NO_TEST in script:
         return None
     command = (
@@ -157,28 +159,30 @@ def _tests(project: Project, package: _Package, modules: _Modules) -> GatePropos
     return proposal("tests", command, "exit", why, require={"max_errors": 0.0}, prepare=modules.prepare)
 
 
-def _reported_tests(found: _TestScript, why: str, package: _Package, modules: _Modules) -> GateProposal:
+def _reported_tests(script: _TestScript, why: str, package: _Package, modules: _Modules) -> GateProposal:
     """A test gate with a runner that reports the number of tests."""
-    parser, report = _REPORTED[found.runner]
-    prepare, variables = modules.prepare, found.variables
-    if found.runner == "jest":
+    parser, report = _REPORTED[script.runner]
+    prepare, variables = modules.prepare, script.variables
+    if script.runner == "jest":
         variables = f"JEST_JUNIT_OUTPUT_FILE='{{report}}' {variables}"
         if prepare is None:
             why += "; with jest-junit its tests could be counted"
-            command = modules.shell(f"{found.variables}{found.start}{found.words} --ci".strip(), found.builds)
+            command = modules.shell(
+                f"{script.variables}{script.start}{script.words} --ci".strip(), script.builds
+            )
             return proposal("tests", command, "exit", why, require={"max_errors": 0.0})
         if not package.needs("jest-junit"):
             report = report.replace("jest-junit", f"'{_REPORTERS}/node_modules/jest-junit'")
             prepare = GatePreparation(command=(*prepare.command, "--with", "jest-junit"), key=prepare.key)
             modules.prepare = prepare  # For the other gates, too, so that everything is installed once.
-    start, words = found.start, found.words
-    is_node = found.runner == "node --test"
+    start, words = script.start, script.words
+    is_node = script.runner == "node --test"
     line = f"{variables}{start} {report}{words}" if is_node else f"{variables}{start}{words} {report}"
     plain = line.strip().replace("'{report}'", "{report}")
     is_plain = (
-        modules.prepare is None and not variables and not found.builds and not _NEEDS_SHELL.search(plain)
+        modules.prepare is None and not variables and not script.builds and not _NEEDS_SHELL.search(plain)
     )
-    command = tuple(plain.split()) if is_plain else modules.shell(line.strip(), found.builds)
+    command = tuple(plain.split()) if is_plain else modules.shell(line.strip(), script.builds)
     return proposal("tests", command, parser, why, require={"max_failures": 0.0}, prepare=prepare)
 
 

@@ -161,13 +161,13 @@ def install_unlocked(cache: Path) -> None:
 def named_manager(cache: Path) -> tuple[str, str]:
     """The manager and version in package.json's `packageManager`."""
     text = str(package_at(cache).get("packageManager", ""))
-    found = re.fullmatch(r"(npm|pnpm|yarn)@(\d[\w.-]*)(?:\+.*)?", text)
-    return (found[1], found[2]) if found else ("", "")
+    match = re.fullmatch(r"(npm|pnpm|yarn)@(\d[\w.-]*)(?:\+.*)?", text)
+    return (match[1], match[2]) if match else ("", "")
 
 
 def pnpm_version(lock: str) -> str:
-    found = re.search(r"^lockfileVersion:\s*['\"]?(\d+)", lock, re.MULTILINE)
-    return PNPM_OF_LOCK.get(found[1], "") if found else ""
+    match = re.search(r"^lockfileVersion:\s*['\"]?(\d+)", lock, re.MULTILINE)
+    return PNPM_OF_LOCK.get(match[1], "") if match else ""
 
 
 def program(name: str, fetched: str) -> list[str]:
@@ -200,8 +200,8 @@ def wanted_node(root: Path) -> str:
     wanted = str(engines.get("node", "")) if isinstance(engines, dict) else ""
     named = next((root / name for name in (".nvmrc", ".node-version") if (root / name).is_file()), None)
     if not wanted and named is not None:
-        found = re.fullmatch(r"v?(\d+)[\w.]*", named.read_text(encoding="utf-8").strip())
-        wanted = f">={found[1]}" if found else ""
+        match = re.fullmatch(r"v?(\d+)[\w.]*", named.read_text(encoding="utf-8").strip())
+        wanted = f">={match[1]}" if match else ""
     shown = subprocess.run(["node", "--version"], capture_output=True, text=True, check=False).stdout
     has = tuple(map(int, re.findall(r"\d+", shown)[:3]))
     return "" if not has or is_version_in(wanted, has) else wanted
@@ -226,16 +226,16 @@ def is_version_in(wanted: str, version: tuple[int, ...]) -> bool:
 
 
 def is_bound_met(bound: str, version: tuple[int, ...]) -> bool:
-    found = re.fullmatch(r"(>=|<=|>|<|=|\^|~|)v?(\d+)(?:\.(\d+|x|\*))?(?:\.(\d+|x|\*))?", bound)
-    if found is None:
+    match = re.fullmatch(r"(>=|<=|>|<|=|\^|~|)v?(\d+)(?:\.(\d+|x|\*))?(?:\.(\d+|x|\*))?", bound)
+    if match is None:
         return True
-    limit = tuple(int(part) for part in found.groups()[1:] if part and part.isdigit())
+    limit = tuple(int(part) for part in match.groups()[1:] if part and part.isdigit())
     start = version[: len(limit)]
-    if found[1] in ("", "="):
+    if match[1] in ("", "="):
         return start == limit
-    if found[1] in ("^", "~"):
+    if match[1] in ("^", "~"):
         return version >= limit and version[0] == limit[0]
-    return {">=": version >= limit, "<=": start <= limit, ">": start > limit, "<": version < limit}[found[1]]
+    return {">=": version >= limit, "<=": start <= limit, ">": start > limit, "<": version < limit}[match[1]]
 
 
 # The links into a checkout.

@@ -161,17 +161,17 @@ def propose(project: Project) -> GateProposals:
     }
     tools = tuple(tool for tool, why in reasons.items() if why)
     environment = _Environment(project, needs, tools)
-    found: list[GateProposal] = []
+    proposals: list[GateProposal] = []
     if reasons["pytest"]:
-        found.append(_tests(project, needs, environment, tests, reasons["pytest"]))
+        proposals.append(_tests(project, needs, environment, tests, reasons["pytest"]))
     if reasons["ruff"]:
         command = (environment.tool("ruff"), "check", "--output-format", "json", ".")
-        found.append(_check("lint", command, "ruff", reasons["ruff"], environment))
+        proposals.append(_check("lint", command, "ruff", reasons["ruff"], environment))
     if reasons["mypy"]:
         targets = _type_targets(project, needs)
         typing = (environment.tool("mypy"), "--no-pretty", "--no-color-output", *targets)
-        found.append(_check("types", typing, "mypy", reasons["mypy"], environment))
-    return GateProposals(gates=tuple(found), path=environment.path if found else ())
+        proposals.append(_check("types", typing, "mypy", reasons["mypy"], environment))
+    return GateProposals(gates=tuple(proposals), path=environment.path if proposals else ())
 
 
 def _check(

@@ -188,10 +188,10 @@ def find_interpreter(wanted: str) -> str:
 def is_python_in(wanted: str, version: tuple[int, ...]) -> bool:
     """True if a version's first two parts are in a range, or the range is not understood."""
     for bound in filter(None, wanted.replace(" ", "").split(",")):
-        found = re.match(r"(>=|<=|>|<|==|~=|\^|~|)(\d+)\.(\d+)", bound)
-        if found is None:
+        match = re.match(r"(>=|<=|>|<|==|~=|\^|~|)(\d+)\.(\d+)", bound)
+        if match is None:
             continue
-        limit = (int(found[2]), int(found[3]))
+        limit = (int(match[2]), int(match[3]))
         is_met = {
             ">=": version >= limit,
             "<=": version <= limit,
@@ -199,7 +199,7 @@ def is_python_in(wanted: str, version: tuple[int, ...]) -> bool:
             "<": version < limit,
             "==": version == limit,
             "": version == limit,
-        }.get(found[1], version >= limit)
+        }.get(match[1], version >= limit)
         if not is_met:
             return False
     return True

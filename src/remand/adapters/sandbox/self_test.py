@@ -245,7 +245,7 @@ class AgentTestbed:
         identity = {
             f"GIT_{who}_{what}": "probe" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")
         }
-        done = subprocess.run(
+        process = subprocess.run(
             ["git", *arguments],
             cwd=folder,
             env={"PATH": os.pathsep.join(SYSTEM_PATH), **NO_SETTINGS, **identity},
@@ -253,7 +253,7 @@ class AgentTestbed:
             timeout=GIT_SECONDS,
             check=True,
         )
-        return os.fsdecode(done.stdout).strip()
+        return os.fsdecode(process.stdout).strip()
 
     def _workplace(self) -> TaskWorktree:
         """A worktree as the scheduler makes them, with the private git folder of a confined agent."""

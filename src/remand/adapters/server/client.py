@@ -159,11 +159,11 @@ class ServerClient:
             patience=patience,
             headers=(("Content-Type", "application/json"), ("Idempotency-Key", key)),
         )
-        found = hook_calls.parse(answered.body)
-        code, output, errors = found.first("code"), found.first("output"), found.first("errors")
+        payload = hook_calls.parse(answered.body)
+        code, output, errors = payload.first("code"), payload.first("output"), payload.first("errors")
         if not isinstance(code, int) or not isinstance(output, str) or not isinstance(errors, str):
             raise ServerUnavailable(
-                f"{self.address.url} gave no valid answer ({found.is_broken or 'no output'})"
+                f"{self.address.url} gave no valid answer ({payload.is_broken or 'no output'})"
             )
         return code, _encode(output), _encode(errors)
 
@@ -415,11 +415,11 @@ def _join_chunks(data: bytes) -> bytes | None:
 
 def _failure(answered: ServerAnswer, url: str) -> CallDenied | ServerUnavailable:
     """The exception for an error response, from its problem details."""
-    found = hook_calls.parse(answered.body)
-    text = found.text("detail", "message", "title")
+    payload = hook_calls.parse(answered.body)
+    text = payload.text("detail", "message", "title")
     if answered.status in AWAY:
         return ServerUnavailable(f"{url} answered {answered.status}{f', {text}' if text else ''}")
-    return CallDenied(found.text("code") or "not_authorised", text or f"{url} answered {answered.status}.")
+    return CallDenied(payload.text("code") or "not_authorised", text or f"{url} answered {answered.status}.")
 
 
 def _encode(text: str) -> bytes:

@@ -105,15 +105,17 @@ class ServerLedgerClient(LedgerClient):
 
     def review_prompt(self, task_id: str, run_id: str) -> str:
         """The prompt of an agent that reviews or directs. Raises `CannotRun`."""
-        found = self._ask_server(HostMethod.PROMPT, task_id=task_id, run_id=run_id)
-        if found.refused:
-            raise CannotRun("git", found.message)
-        return found.text
+        answer = self._ask_server(HostMethod.PROMPT, task_id=task_id, run_id=run_id)
+        if answer.refused:
+            raise CannotRun("git", answer.message)
+        return answer.text
 
     def apply_message(self, task_id: str, run_id: str, text: str) -> str:
         """Sends such an agent's message to be applied; returns why it had no effect."""
-        found = self._ask_server(HostMethod.OPINION, task_id=task_id, run_id=run_id, text=text[-MAX_MESSAGE:])
-        return f"refused ({found.refused}): {found.message}" if found.refused else found.text
+        answer = self._ask_server(
+            HostMethod.OPINION, task_id=task_id, run_id=run_id, text=text[-MAX_MESSAGE:]
+        )
+        return f"refused ({answer.refused}): {answer.message}" if answer.refused else answer.text
 
     def now(self) -> str:
         return self._clock()
@@ -122,10 +124,10 @@ class ServerLedgerClient(LedgerClient):
         return ids.make_id("RUN", self.now(), self._fresh())
 
     def ask(self, ask: HostCommand) -> Answer:  # type: ignore[override] # a host asks for no more than these
-        found = self._ask_server(HostMethod.ASK, command=ask)
-        if found.refused:
-            return restore_refusal(found.refused, found.message)
-        return Acceptance(events=_events(found), task=self._own(found.tasks[0]))
+        answer = self._ask_server(HostMethod.ASK, command=ask)
+        if answer.refused:
+            return restore_refusal(answer.refused, answer.message)
+        return Acceptance(events=_events(answer), task=self._own(answer.tasks[0]))
 
     def settle_due(self) -> None:
         """Does nothing: the server does it."""
@@ -140,15 +142,15 @@ class ServerLedgerClient(LedgerClient):
         return self._first(self._ask_server(HostMethod.TASK, task_id=task_id))
 
     def running_tasks(self) -> list[Task]:
-        found = self._tasks(self._ask_server(HostMethod.RUNNING))
-        return [task for task in found if any(run.session == OWN for run in task.runs)]
+        tasks = self._tasks(self._ask_server(HostMethod.RUNNING))
+        return [task for task in tasks if any(run.session == OWN for run in task.runs)]
 
     def active_tasks(self, status: Status) -> list[Task]:
         return self._tasks(self._ask_server(HostMethod.ACTIVE, status=status))
 
     def broken_gates(self) -> BrokenGates:
-        found = self._ask_server(HostMethod.BROKEN_GATES)
-        return BrokenGates(frozenset(found.names), tuple(self._tasks(found)))
+        answer = self._ask_server(HostMethod.BROKEN_GATES)
+        return BrokenGates(frozenset(answer.names), tuple(self._tasks(answer)))
 
     def waiting_for_review(self) -> int:
         return self._ask_server(HostMethod.WAITING_FOR_REVIEW).count
@@ -214,11 +216,11 @@ class ServerLedgerClient(LedgerClient):
                 return HostAnswer(refused=denied.code, message=str(denied))
             raise EnvironmentFault(f"The server refused: {denied}") from None
 
-    def _first(self, found: HostAnswer) -> Task | None:
-        return next(iter(self._tasks(found)), None)
+    def _first(self, answer: HostAnswer) -> Task | None:
+        return next(iter(self._tasks(answer)), None)
 
-    def _tasks(self, found: HostAnswer) -> list[Task]:
-        return [self._own(task) for task in found.tasks]
+    def _tasks(self, answer: HostAnswer) -> list[Task]:
+        return [self._own(task) for task in answer.tasks]
 
     def _own(self, task: Task) -> Task:
         """A task in which runs and claims of this host's members are marked as its own."""
@@ -246,8 +248,8 @@ class ServerReviewRuns(ReviewerChoice):
         return self._server.apply_message(run.assignment.task.id, run.assignment.run_id, result.text)
 
 
-def _events(found: HostAnswer) -> tuple[Event, ...]:
-    return tuple(codec.decode_trusted_line(bytes(raw)) for raw in found.events)
+def _events(answer: HostAnswer) -> tuple[Event, ...]:
+    return tuple(codec.decode_trusted_line(bytes(raw)) for raw in answer.events)
 
 
 class CommitStore(Protocol):

@@ -104,8 +104,8 @@ class ThreadExecutor:
         self._pool.submit(work).add_done_callback(_print_fault)
 
 
-def _print_fault(done: Future[None]) -> None:
+def _print_fault(future: Future[None]) -> None:
     """Prints an unexpected error for the user to see; the other threads continue."""
-    fault = done.exception()
+    fault = future.exception()
     if fault is not None:
         sys.stderr.write("".join(traceback.format_exception(fault)))

@@ -196,13 +196,13 @@ class FileKeys:
 
     def ensure_key(self) -> PublicKey:
         """The machine's public key, created if missing. If several processes try at once, one succeeds."""
-        found = self.own()
-        if found is None:
+        key = self.own()
+        if key is None:
             self._make()
-            found = self.own()
-        if found is None:
+            key = self.own()
+        if key is None:
             raise EnvironmentFault(f"The machine's key {self._path} was removed. Repeat the command.")
-        return found
+        return key
 
     def load(self) -> None:
         """Prepares for signing."""

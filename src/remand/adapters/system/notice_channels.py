@@ -73,12 +73,12 @@ class AppriseChannel:
 
 def open_channels() -> tuple[list[Channel], tuple[str, ...]]:
     """The channels that the user configured, and what is wrong with other addresses."""
-    found = read_addresses()
+    addresses = read_addresses()
     channels: list[Channel] = [
         FileChannel(*address) if address.url.lower().startswith("file://") else AppriseChannel(*address)
-        for address in found.channels
+        for address in addresses.channels
     ]
-    return channels, found.problems
+    return channels, addresses.problems
 
 
 FIRST, LONGEST = 1.0, 300.0
@@ -161,7 +161,7 @@ def read_addresses() -> ChannelAddresses:
     lines, problem = _lines(path)
     named = [] if os.environ.get(AGENTS_MARK) else _NAMED.findall(os.environ.get(VARIABLE, ""))
     problems = [problem] if problem else []
-    found: list[ChannelAddress] = []
+    addresses: list[ChannelAddress] = []
     for number, word in enumerate((*named, *lines), start=1):
         match = _LINE.fullmatch(word)
         if match is None:
@@ -172,11 +172,11 @@ def read_addresses() -> ChannelAddresses:
                 f"{VARIABLE} may not name {match['kind']}://, which writes on this machine; add it to {path}"
             )
             continue
-        name, taken = match["name"] or match["kind"].lower(), {other.name for other in found}
-        numbered = (name if n == 1 else f"{name}-{n}" for n in range(1, len(found) + 2))
+        name, taken = match["name"] or match["kind"].lower(), {other.name for other in addresses}
+        numbered = (name if n == 1 else f"{name}-{n}" for n in range(1, len(addresses) + 2))
         unique = next(one for one in numbered if one not in taken)
-        found.append(ChannelAddress(unique, match["url"]))
-    return ChannelAddresses(tuple(found), tuple(problems))
+        addresses.append(ChannelAddress(unique, match["url"]))
+    return ChannelAddresses(tuple(addresses), tuple(problems))
 
 
 def addresses_file() -> str:

@@ -134,7 +134,7 @@ class Simulation(Record, kw_only=True):
     @property
     def summary(self) -> dict[str, dict[str, int]]:
         """For each kind, the number of decisions and of differences."""
-        different = Counter(found.kind for found in self.differences)
+        different = Counter(difference.kind for difference in self.differences)
         return {
             kind: {"decisions": count, "different": different[kind]}
             for kind, count in sorted(self.compared.items())
@@ -194,7 +194,7 @@ def simulate(events: Iterable[Event], policy: Policy, since: Instant = "") -> Si
     outcomes = _Outcomes(ordered)
     past, notes = Snapshot(), SimulationNotes()
     compared: Counter[str] = Counter()
-    found: list[DecisionDifference] = []
+    differences: list[DecisionDifference] = []
     for event in ordered:
         name = event_task_id(event)
         task, has_applied = past.task(name), past.apply(event)
@@ -205,8 +205,8 @@ def simulate(events: Iterable[Event], policy: Policy, since: Instant = "") -> Si
         for choice in choices if event.ts >= since else ():
             compared[choice.kind] += 1
             if choice.recorded != choice.simulated:
-                found.append(DecisionDifference(ts=event.ts, task_id=name, **choice._asdict()))
-    return Simulation(events=len(ordered), compared=dict(compared), differences=tuple(found))
+                differences.append(DecisionDifference(ts=event.ts, task_id=name, **choice._asdict()))
+    return Simulation(events=len(ordered), compared=dict(compared), differences=tuple(differences))
 
 
 class _Outcomes:
@@ -295,10 +295,12 @@ def _lockout(case: DecisionCase) -> PolicyChoice | None:
 def _unlock(case: DecisionCase) -> PolicyChoice | None:
     """`lockout`: whether a retraction leaves too few rejections for a later lockout."""
     task, after = case.task, case.policy.lockout_after
-    found = next((one for one in task.reviews.rounds if _is_only_review(one, case.event.review_id)), None)
-    agent = found.agent if found else ""
+    review_round = next(
+        (one for one in task.reviews.rounds if _is_only_review(one, case.event.review_id)), None
+    )
+    agent = review_round.agent if review_round else ""
     lockout = next((one for one in task.people.lockouts if one.agent == agent and one.review_id), None)
-    if found is None or lockout is None or all(map(found.has_led_to, lockout.causes)):
+    if review_round is None or lockout is None or all(map(review_round.has_led_to, lockout.causes)):
         return None
     left = _standing_rounds(task, agent) - 1
     recorded = any(isinstance(other, LockoutCleared) and other.agent == agent for other in case.outcome)
@@ -315,9 +317,9 @@ def _opens_round(case: DecisionCase) -> bool:
     return known is None and not (source and source in task.reviews.sources)
 
 
-def _is_only_review(one: ReviewRound, review_id: str) -> bool:
+def _is_only_review(review_round: ReviewRound, review_id: str) -> bool:
     """True if a rejection rests on that review alone."""
-    return [review.id for review in one.reviews if not review.is_retracted] == [review_id]
+    return [review.id for review in review_round.reviews if not review.is_retracted] == [review_id]
 
 
 def _standing_rounds(task: Task, agent: str) -> int:

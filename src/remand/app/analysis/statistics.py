@@ -120,9 +120,9 @@ def cluster_texts(texts: Iterable[tuple[str, str]], most: int) -> Clusters:
     groups = sorted(by_key.values(), key=len, reverse=True)
     # Ties matter only at the end of the shown list.
     last = len(groups[most - 1]) if len(groups) > most else 0
-    found = [_cluster(group) for group in groups if len(group) >= last]
-    found.sort(key=lambda cluster: (-cluster.count, cluster.example))
-    return Clusters(largest=found[:most], in_all=len(groups))
+    clusters = [_cluster(group) for group in groups if len(group) >= last]
+    clusters.sort(key=lambda cluster: (-cluster.count, cluster.example))
+    return Clusters(largest=clusters[:most], in_all=len(groups))
 
 
 def _cluster_key(text: str) -> str:

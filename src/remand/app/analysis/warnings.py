@@ -59,29 +59,29 @@ class EarlierRejection(Record, kw_only=True):
 
 def handoff_warnings(view: Transaction, task: Task, agent: str) -> list[HandoffWarning]:
     """The warnings for a handoff of the task to the agent, those about this task first."""
-    found = [*_task_warnings(view, task, agent), *agent_warnings(view, agent)]
-    if len(found) < MAX_WARNINGS:
-        found += _similar_task_warnings(view, task, MAX_WARNINGS - len(found))
-    return found[:MAX_WARNINGS]
+    warnings = [*_task_warnings(view, task, agent), *agent_warnings(view, agent)]
+    if len(warnings) < MAX_WARNINGS:
+        warnings += _similar_task_warnings(view, task, MAX_WARNINGS - len(warnings))
+    return warnings[:MAX_WARNINGS]
 
 
 def earlier_rejections(view: Transaction, task_id: str) -> list[EarlierRejection]:
     """All earlier rejections of a task, latest first."""
     lines = (line for line in view.events.of_task(task_id) if b"reject" in line)
     events = sorted(map(codec.decode_stored_line, lines), key=order_key)
-    said = [_agent_rejection(found) for found in task_rejections(events)]
-    said += [_review_rejection(event) for event in events if isinstance(event, ReviewRejected)]
-    return sorted(said, key=lambda no: no.at, reverse=True)
+    rejections = [_agent_rejection(rejection_view) for rejection_view in task_rejections(events)]
+    rejections += [_review_rejection(event) for event in events if isinstance(event, ReviewRejected)]
+    return sorted(rejections, key=lambda no: no.at, reverse=True)
 
 
-def _agent_rejection(found: RejectionView) -> EarlierRejection:
-    record = found.rejection
+def _agent_rejection(view: RejectionView) -> EarlierRejection:
+    record = view.rejection
     return EarlierRejection(
-        agent=found.agent,
+        agent=view.agent,
         reason=_shorten(record.get("reason_type")),
         summary=_shorten(record.get("reason_summary")) or _shorten(record.get("blocking_factor")),
-        decision=_shorten(found.decision.decision_type) if found.decision else "",
-        at=found.at,
+        decision=_shorten(view.decision.decision_type) if view.decision else "",
+        at=view.at,
     )
 
 
@@ -115,8 +115,8 @@ def agent_warnings(view: Transaction, agent: str) -> Iterable[HandoffWarning]:
     """Warns if most of an agent's rejections were invalid, beyond chance."""
     filed = view.traces.of_agent(agent, MAX_TRACES)
     invalid = sum(trace.event == INVALID for trace in filed)
-    found = wilson_share(invalid, len(filed))
-    if found.interval and found.interval[0] >= INVALID_SHARE:
+    share = wilson_share(invalid, len(filed))
+    if share.interval and share.interval[0] >= INVALID_SHARE:
         message = f"{invalid} of the last {len(filed)} task rejections by {agent} were invalid and overridden"
         yield HandoffWarning(kind="agent_often_invalid", message=message, agent=agent)
 

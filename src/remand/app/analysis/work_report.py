@@ -146,9 +146,9 @@ class _ReworkCount:
                 self._reviewers[event.reviewer]["retracted"] += 1
                 if len(after.standing_rounds) < len(before.standing_rounds):
                     rounds = (
-                        found
-                        for found in before.reviews.rounds
-                        if event.review_id in {own.id for own in found.reviews}
+                        review_round
+                        for review_round in before.reviews.rounds
+                        if event.review_id in {own.id for own in review_round.reviews}
                     )
                     self._agents[next(rounds).agent]["retracted"] += 1
             case _:

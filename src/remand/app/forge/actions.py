@@ -95,8 +95,8 @@ class OpenAction:
         self._pulls, self._base = pulls, base
 
     def find_result(self, task: Task, about: str) -> ActionResult | None:  # noqa: ARG002 - as every handler
-        found = self._pulls.find_open_pull(task.branch, self._base)
-        return ActionResult(found.number, found.url) if found else None
+        pull = self._pulls.find_open_pull(task.branch, self._base)
+        return ActionResult(pull.number, pull.url) if pull else None
 
     def do(self, task: Task, about: str) -> ActionResult:
         title, text = pull_request_title(task), pull_request_text(task, about)
@@ -156,12 +156,12 @@ class MergeAction:
         """Merges if the commit is the forge's head, and checks that it is merged."""
         self._forge.mark_ready(task.pr)
         self._forge.merge(task.pr, about)
-        found = self.find_result(task, about)
-        if found is None:
+        result = self.find_result(task, about)
+        if result is None:
             raise ForgeFault(
                 ForgeFaultKind.GARBLED, f"The forge reported no error, but #{task.pr} is not merged."
             )
-        return found
+        return result
 
 
 class CloseAction:
@@ -178,13 +178,13 @@ class CloseAction:
         """Closes the issue with a comment, and checks that it is closed."""
         is_done = task.status == Status.DONE
         self._issues.close_issue(task.forge.issue, issue_closing_text(task), is_done=is_done)
-        found = self.find_result(task, about)
-        if found is None:
+        result = self.find_result(task, about)
+        if result is None:
             raise ForgeFault(
                 ForgeFaultKind.GARBLED,
                 f"The forge reported no error, but issue #{task.forge.issue} is still open.",
             )
-        return found
+        return result
 
 
 def reviewer_accounts(task: Task, team: Team, kind: str) -> list[str]:
@@ -427,13 +427,13 @@ class _ActionRound:
     def _find_result(self, handler: ForgeActionHandler, task: Task, about: str) -> ActionResult | None:
         """Checks whether an action has happened. If the forge does not say, the fault is the forge's."""
         try:
-            found = handler.find_result(task, about)
+            result = handler.find_result(task, about)
         except ForgeFault as fault:
             if fault.kind in _FORGE_FAULTS:
                 self._forge_fault = fault
             raise
         self._has_answered = True
-        return found
+        return result
 
     def _do_action(self, handler: ForgeActionHandler, task: Task, about: str) -> ActionResult:
         try:
@@ -442,10 +442,10 @@ class _ActionRound:
             if fault.kind is not ForgeFaultKind.REFUSED or isinstance(fault, FinalFault):
                 raise
             # A refusal may mean that it has happened meanwhile.
-            found = self._find_result(handler, task, about)
-            if found is None:
+            result = self._find_result(handler, task, about)
+            if result is None:
                 raise
-            return found
+            return result
 
     def _record(
         self, task: Task, action: ForgeAction, about: str, result: ActionResult, *, is_found: bool

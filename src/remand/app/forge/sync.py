@@ -201,10 +201,10 @@ class ForgeSync:
     @property
     def settings(self) -> ForgeSettings:
         """The configured forge; if there is none, the fault says what to do."""
-        found = self._configuration.settings().forge
-        if not found.kind:
+        forge_settings = self._configuration.settings().forge
+        if not forge_settings.kind:
             raise ForgeFault(ForgeFaultKind.MISSING, NO_FORGE)
-        return found
+        return forge_settings
 
     def sync(self, only: Collection[int] = (), *, is_again: bool = False) -> SyncResult:
         """One round. A failure in one part is reported and does not prevent the others."""

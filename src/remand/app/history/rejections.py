@@ -108,8 +108,8 @@ def rejection_of_handoff(events: list[Event], handoff_id: str) -> RejectionView 
         and not event.is_legacy
         for event in events
     )
-    found = task_rejections(events) if is_native else imported_rejections(events)
-    return next((one for one in reversed(found) if one.handoff_id == handoff_id), None)
+    views = task_rejections(events) if is_native else imported_rejections(events)
+    return next((one for one in reversed(views) if one.handoff_id == handoff_id), None)
 
 
 def _with_decision(view: RejectionView, event: tasks.RejectionAnswered) -> RejectionView:
@@ -237,12 +237,12 @@ def _with_grades(
     """Each part of a record with the result of its check; unchecked parts count as reported."""
     grades = {grade.index: grade for grade in graded}
     for place, item in enumerate(listed):
-        found = grades.get(place)
+        evidence_grade = grades.get(place)
         yield (
             item,
             {
-                "grade": found.grade if found else Grade.REPORTED.value,
-                "detail": found.detail if found else "",
+                "grade": evidence_grade.grade if evidence_grade else Grade.REPORTED.value,
+                "detail": evidence_grade.detail if evidence_grade else "",
             },
         )
 
@@ -259,12 +259,12 @@ def _as_list(value: Any) -> list[Any]:
 
 def director_brief(task: Task | None, events: Sequence[Event], handoff_id: str) -> dict[str, Any]:
     """A director's input: the task, the last rejection of a handoff with its grades, and earlier ones."""
-    found = task_rejections(list(events))
-    latest = [view for view in found if view.handoff_id == handoff_id][-1:]
+    views = task_rejections(list(events))
+    latest = [view for view in views if view.handoff_id == handoff_id][-1:]
     return {
         "task": rejection_decisions.task_context(task) if task else {},
         "rejection": msgspec.to_builtins(latest[0]) if latest else None,
-        "earlier": [msgspec.to_builtins(view) for view in found if view not in latest],
+        "earlier": [msgspec.to_builtins(view) for view in views if view not in latest],
         "decisions": list(DecisionType.__members__),
         "answer": list(reviewer.DirectorAnswer.__struct_fields__),
     }

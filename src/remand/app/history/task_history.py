@@ -236,14 +236,14 @@ def task_questions(task: Task, events: list[Event]) -> list[QuestionView]:
         if isinstance(event, reviews.LockoutCleared):
             guidance[f"unlock:{event.agent}"] = event.guidance
         elif isinstance(event, reviews.EscalationOpened):
-            asked = QuestionView(
+            view = QuestionView(
                 escalation_id=make_escalation_id(event),
                 kind=event.kind,
                 reason=event.reason,
                 since=event.ts,
                 deadline=event.deadline,
             )
-            found[asked.escalation_id] = asked
+            found[view.escalation_id] = view
         elif (known := found.get(getattr(event, "escalation_id", ""))) is not None:
             found[known.escalation_id] = msgspec.structs.replace(
                 known, **_question_changes(known, event, guidance)
@@ -388,7 +388,7 @@ class SubmissionUnderReview(Record, kw_only=True, omit_defaults=False):
 
 def submissions_under_review(view: Transaction, reviewer: Actor | None = None) -> list[SubmissionUnderReview]:
     """All submissions under review, oldest first; with a reviewer, only those it was not involved in."""
-    found = [
+    submissions = [
         SubmissionUnderReview(
             task_id=task.id,
             title=task.title,
@@ -406,7 +406,7 @@ def submissions_under_review(view: Transaction, reviewer: Actor | None = None) -
         for task in view.task_lists.with_status(Status.PROVISIONAL)
         if (work := task.submission) and not (reviewer and has_worked_on(task, reviewer))
     ]
-    return sorted(found, key=lambda entry: (entry.since, entry.task_id))
+    return sorted(submissions, key=lambda entry: (entry.since, entry.task_id))
 
 
 MAX_SENTENCE = 400

@@ -52,8 +52,8 @@ def undo_facts(view: Transaction, task: Task) -> UndoFacts:
 def undo_of_task(view: Transaction, task: Task, actor: Actor) -> PossibleUndo | None:
     """What a member could undo for a task now, as the rules would decide."""
     facts = Facts(undo=undo_facts(view, task))
-    found = facts.undo.answer or facts.undo.cancellation
-    if found is None:
+    own_decision = facts.undo.answer or facts.undo.cancellation
+    if own_decision is None:
         return None
     tries: tuple[tuple[str, c.TaskCommand, OwnDecision | None], ...] = (
         ("inbox retract", c.RetractAnswer(task_id=task.id), facts.undo.answer),

@@ -111,10 +111,10 @@ def audit_rows(examined: Iterable[ExaminedCommit]) -> list[AuditRow]:
     counts: Counter[tuple[str, str]] = Counter()
     latest: dict[tuple[str, str], str] = {}
     total = 0
-    for one in examined:
+    for commit in examined:
         total += 1
-        counts.update(one.held)
-        latest |= dict.fromkeys(one.held, one.commit)
+        counts.update(commit.held)
+        latest |= dict.fromkeys(commit.held, commit.commit)
     return [
         AuditRow(
             kind=kind, language=language, commits=count, share=count / total, example=latest[kind, language]
@@ -202,14 +202,14 @@ def tasks_with_held_findings(view: Transaction, tasks: Iterable[Task] | None = N
 
 def held_work(view: Transaction, team: Team, events_of: EventsOf, who: Actor) -> list[HeldWork]:
     """The held work that somebody may settle, with its findings, oldest first."""
-    found = []
+    held_works = []
     tasks = tasks_with_held_findings(view)
     settled = settled_kinds(view) if tasks else {}
     for task in tasks:
         work = with_settlements(held_work_of_task(view, team, task, events_of(task.id), who), settled)
         if settleable := tuple(finding for finding in work.findings if finding.accept):
-            found.append(replace(work, findings=settleable))
-    return sorted(found, key=lambda work: (work.since, work.task_id))
+            held_works.append(replace(work, findings=settleable))
+    return sorted(held_works, key=lambda work: (work.since, work.task_id))
 
 
 def settled_kinds(view: Transaction) -> dict[str, Settlement]:
@@ -264,8 +264,8 @@ def held_work_of_task(
     )
 
 
-def _held_finding(task: Task, name: str, found: GateFinding | None, actor: Actor | None) -> HeldFinding:
-    known = found or GateFinding()
+def _held_finding(task: Task, name: str, finding: GateFinding | None, actor: Actor | None) -> HeldFinding:
+    known = finding or GateFinding()
     return HeldFinding(
         finding=name,
         path=single_line(redact(known.path)),
@@ -298,12 +298,12 @@ def held_question_id(task_id: str, finding: str) -> str:
     return f"{task_id}/{finding}"
 
 
-def _held_question(work: HeldWork, one: HeldFinding) -> HeldQuestion:
+def _held_question(work: HeldWork, finding: HeldFinding) -> HeldQuestion:
     label = work.label[:1].upper() + work.label[1:]
     numbered = ", ".join(f"{number}) {option.text}" for number, option in enumerate(HELD_OPTIONS, start=1))
-    why = f"{label} is held: `{one.accept}` accepts this finding in {work.agent}'s work: {one.place}"
+    why = f"{label} is held: `{finding.accept}` accepts this finding in {work.agent}'s work: {finding.place}"
     return HeldQuestion(
-        escalation_id=held_question_id(work.task_id, one.finding),
+        escalation_id=held_question_id(work.task_id, finding.finding),
         task_id=work.task_id,
         title=work.title,
         kind=HELD_KIND,
@@ -313,11 +313,11 @@ def _held_question(work: HeldWork, one: HeldFinding) -> HeldQuestion:
         default=WAIT,
         since=work.since,
         agent=work.agent,
-        finding=one.finding,
-        path=one.path,
-        line=one.line,
-        accept=one.accept,
-        refuse=one.refuse,
+        finding=finding.finding,
+        path=finding.path,
+        line=finding.line,
+        accept=finding.accept,
+        refuse=finding.refuse,
         report=work.report,
     )
 

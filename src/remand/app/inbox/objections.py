@@ -103,8 +103,8 @@ class ObjectionQuestion(Question, kw_only=True, omit_defaults=False):
 def task_objections(view: Transaction, task: Task, *, most: int = MAX_LISTED) -> TaskObjections:
     """The objections to a task: unanswered ones first, then in order of arrival."""
     keys = [(not _is_key_open(view, task, key), key.place, key) for key in view.objections.keys(task.id)]
-    shown = tuple(_key_objections(view, task, key) for _, _, key in sorted(keys)[:most])
-    return TaskObjections(shown, len(keys) - len(shown))
+    objections = tuple(_key_objections(view, task, key) for _, _, key in sorted(keys)[:most])
+    return TaskObjections(objections, len(keys) - len(objections))
 
 
 def open_task_objections(view: Transaction, task: Task) -> TaskObjections:
@@ -125,16 +125,18 @@ def _is_all_answered(view: Transaction, task: Task, key: KeptObjection) -> bool:
     known = is_key_answered(task, key.signer, key.at)
     if known is not None:
         return known
-    said = view.objections.of_task(task.id, signer=key.signer)
-    return all(is_objection_answered(task, _objection(one)) for one in said)
+    objections = view.objections.of_task(task.id, signer=key.signer)
+    return all(is_objection_answered(task, _objection(one)) for one in objections)
 
 
 def blocking_objections(view: Transaction, task: Task) -> tuple[Objection, ...]:
     """The objections that must be answered before the submission can be approved; only some if there are very many."""
     works = submitted_works(task)
     kept = view.objections.of_task(task.id, works=works) if works else []
-    found = [one for one in kept if any(open_objections(task, (_objection(one),)))]
-    return tuple(replace(_objection(one), text=quote_event(view, one.place)) for one in found[:MAX_QUOTED])
+    objections = [one for one in kept if any(open_objections(task, (_objection(one),)))]
+    return tuple(
+        replace(_objection(one), text=quote_event(view, one.place)) for one in objections[:MAX_QUOTED]
+    )
 
 
 def objections_answered_by(view: Transaction, task: Task, signer: str) -> tuple[Objection, ...]:
@@ -170,30 +172,30 @@ def objection_questions(view: Transaction, policy: Policy) -> list[ObjectionQues
     return [*listed, *([_more_objections(left, listed[-1])] if left else [])]
 
 
-def _objection_question(task: Task, one: KeyObjections, keys: int) -> ObjectionQuestion:
+def _objection_question(task: Task, objections: KeyObjections, keys: int) -> ObjectionQuestion:
     options = OBJECTION_OPTIONS[: min(keys, 2)]
     numbered = ", ".join(f"{number}) {option.text}" for number, option in enumerate(options, start=1))
     label = task.label[:1].upper() + task.label[1:]
-    holds = " An approval of the work waits for your answer." if one.holds_up else ""
+    holds = " An approval of the work waits for your answer." if objections.holds_up else ""
     others = f" {keys - 1} other keys that are not trusted object to it too." if keys > 2 else ""
     others = " Another key that is not trusted objects to it too." if keys == 2 else others
     return ObjectionQuestion(
-        escalation_id=question_id(task, one.signer),
+        escalation_id=question_id(task, objections.signer),
         task_id=task.id,
         title=task.title,
         kind=OBJECTION_KIND,
         question=(
-            f"{label}: {one.text}. It has no effect.{holds}{others} If you know that machine, trust its key: "
-            f"{one.trust}. Options: {numbered}."
+            f"{label}: {objections.text}. It has no effect.{holds}{others} If you know that machine, trust its key: "
+            f"{objections.trust}. Options: {numbered}."
         ),
         options=options,
         deadline="",
         default=WAIT,
-        since=one.since,
-        signer=one.signer,
-        events=one.events,
-        trust=one.trust,
-        dismiss=one.dismiss,
+        since=objections.since,
+        signer=objections.signer,
+        events=objections.events,
+        trust=objections.trust,
+        dismiss=objections.dismiss,
     )
 
 
@@ -220,8 +222,8 @@ def _key_objections(view: Transaction, task: Task, key: KeptObjection) -> KeyObj
     """One key's objections, those to the submission first."""
     works, signer = submitted_works(task), key.signer
     own = view.objections.of_task(task.id, works=works, signer=signer) if works else []
-    held = [one for one in own if any(open_objections(task, (_objection(one),)))]
-    places = dict.fromkeys([*(one.place for one in held), key.place])
+    objections = [one for one in own if any(open_objections(task, (_objection(one),)))]
+    places = dict.fromkeys([*(one.place for one in objections), key.place])
     return KeyObjections(
         task_id=task.id,
         signer=signer,
@@ -230,7 +232,7 @@ def _key_objections(view: Transaction, task: Task, key: KeptObjection) -> KeyObj
         since=codec.decode_stored_line(view.objections.line(key.place)).ts,
         is_open=_is_key_open(view, task, key),
         is_dismissed=_is_all_answered(view, task, key),
-        holds_up=bool(held),
+        holds_up=bool(objections),
         trust=trust_command(signer),
         dismiss=dismiss_command(task, signer),
     )
@@ -245,5 +247,5 @@ def quote_event(view: Transaction, place: int) -> str:
     return single_line(redact(f"{event_text(event)}{about}, written by {who} at {event.ts[:19]}"))
 
 
-def _objection(one: KeptObjection) -> Objection:
-    return Objection(signer=one.signer, work=one.work, at=one.at)
+def _objection(objection: KeptObjection) -> Objection:
+    return Objection(signer=objection.signer, work=objection.work, at=objection.at)

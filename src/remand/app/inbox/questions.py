@@ -78,12 +78,12 @@ def open_escalations(
 ) -> list[Question]:
     """All open questions, or those of the given tasks, oldest first."""
     tasks = view.task_lists.with_status(Status.ESCALATED) if tasks is None else tasks
-    found = [
+    questions = [
         escalation_question(view, team, task, events_of, unable)
         for task in tasks
         if task.status is Status.ESCALATED
     ]
-    return sorted(found, key=lambda asked: (asked.since, asked.task_id))
+    return sorted(questions, key=lambda question: (question.since, question.task_id))
 
 
 def escalation_question(
@@ -209,10 +209,10 @@ def _attempt_line(event: Event, reviews: dict[str, tuple[str, bool]]) -> str:
     match event:
         case ReviewRejected():
             agent, is_retracted = reviews.get(event.review_id or event.meta.origin, ("", True))
-            found = first_blocking(event.findings)
-            place = f"{found.path}:{found.line}: " if found and found.line else ""
-            place = f"{found.path}: " if found and found.path and not place else place
-            text = f"{place}{found.text}" if found else "without a finding"
+            finding = first_blocking(event.findings)
+            place = f"{finding.path}:{finding.line}: " if finding and finding.line else ""
+            place = f"{finding.path}: " if finding and finding.path and not place else place
+            text = f"{place}{finding.text}" if finding else "without a finding"
             return "" if is_retracted else f"{event.reviewer} rejected {agent}'s work: {text}"
         case GateRejected():
             gates = [gate for gate in event.verdict.gates if gate.name in event.verdict.blocking_gates]
@@ -252,19 +252,19 @@ def alert_questions(
 ) -> Iterator[AlertQuestion]:
     """The alerts about claimed tasks, each with earlier attempts and possible actions."""
     for task in tasks:
-        found = open_alert(task)
-        if found is None:
+        alert = open_alert(task)
+        if alert is None:
             continue
         label, options = task.label[:1].upper() + task.label[1:], answer_options(view, team, task)
         offered = startable_options(options, unable)
         numbered = ", ".join(f"{number}) {option.text}" for number, option in number_options(offered))
         why = (
-            f"{label}: {alert_text(found.agent, found.number)}, and {found.agent} continues; "
-            f"{describe_takeover(found.escalate_after)}, you are asked to decide."
+            f"{label}: {alert_text(alert.agent, alert.number)}, and {alert.agent} continues; "
+            f"{describe_takeover(alert.escalate_after)}, you are asked to decide."
             f"{missing_text(options, offered, unable)}"
         )
         yield AlertQuestion(
-            escalation_id=found.id,
+            escalation_id=alert.id,
             task_id=task.id,
             title=task.title,
             kind=ALERT_KIND,
@@ -273,10 +273,10 @@ def alert_questions(
             deadline="",
             default=ALERT_DEFAULT,
             tried=attempt_lines(task, events_of(task.id)),
-            since=found.at,
-            is_delivered=bool(found.notified),
-            agent=found.agent,
-            number=found.number,
+            since=alert.at,
+            is_delivered=bool(alert.notified),
+            agent=alert.agent,
+            number=alert.number,
         )
 
 

@@ -255,8 +255,8 @@ def _archive_task(
         return None
     if tx.unconfirmed.of_task(task.id, 1) or _may_lack_lines(tx, task) or replay(events) != task:
         return None
-    found = archived_task(task, new, history.base if history else None, ends)
-    return found if len(found.state) <= MAX_STATE and is_backed(found, trust) else None
+    archive = archived_task(task, new, history.base if history else None, ends)
+    return archive if len(archive.state) <= MAX_STATE and is_backed(archive, trust) else None
 
 
 def _known_ids(events: Iterable[Event]) -> frozenset[str]:

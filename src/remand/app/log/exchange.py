@@ -86,8 +86,8 @@ def import_folder(ledger: Ledger, folder: str, actor: Actor) -> ImportResult:
     for number, name in enumerate(names, 1):
         ledger.store.note_progress(f"reading {name}, {number} of {len(names)}")
         path = os.path.join(source, name)
-        found = read_legacy_file(ledger.exchange, path)
-        legacy += [found] if found.events else []
+        file = read_legacy_file(ledger.exchange, path)
+        legacy += [file] if file.events else []
         problems += file_problems(ledger.exchange, path, limit)
         lines = [line for _, line in ledger.exchange.read(path) if isinstance(line, bytes)]
         _write_file(home, name, b"".join(line + b"\n" for line in lines))
@@ -127,7 +127,7 @@ def groups_not_in(tx: Transaction, present: Collection[bytes]) -> list[bytes]:
     """The lines of every complete group with an absent event. Unsigned events are not passed on."""
     found: list[bytes] = []
     archived = archived_numbers(tx)
-    for session in sorted({kept.group.session for kept in tx.groups.every()}):
+    for session in sorted({group.group.session for group in tx.groups.every()}):
         is_import = session.startswith(IMPORT)
         events = _lines_by_id(
             _legacy_lines(tx) if is_import else tx.events.lines(session.removeprefix(ADOPT))
@@ -165,17 +165,17 @@ def lines_of_task(tx: Transaction, task_id: str, present: Collection[bytes] = ()
         for session, end in sorted(last.items())
         for line in _session_lines(tx, session, (archived.get(session, 0) + 1, end), events, present)
     ]
-    for kept in tx.groups.imports() if imported else ():
-        if not kept.doubt and any(name.id in imported for name in kept.group.events):
-            found += (kept.line, *(events[name.id] for name in kept.group.events if name.id in events))
+    for group in tx.groups.imports() if imported else ():
+        if not group.doubt and any(name.id in imported for name in group.group.events):
+            found += (group.line, *(events[name.id] for name in group.group.events if name.id in events))
     return list(dict.fromkeys(found))
 
 
 def _adoption_groups(tx: Transaction, session: str, ids: Collection[str]) -> Iterator[SignedGroup]:
     """The groups in which others vouch for some of a session's events."""
-    for kept in tx.groups.of_session(adoption_session(session)):
-        if any(name.id in ids for name in kept.group.events):
-            yield kept
+    for group in tx.groups.of_session(adoption_session(session)):
+        if any(name.id in ids for name in group.group.events):
+            yield group
 
 
 _EVERYBODYS = ("", MOVES, TOKENS)
@@ -190,11 +190,11 @@ def _session_lines(
     present: Collection[bytes],
 ) -> Iterator[bytes]:
     found = (*tx.groups.of_session(session, *numbers), *_adoption_groups(tx, session, events))
-    groups = [kept for kept in found if not kept.doubt]
+    groups = [signed_group for signed_group in found if not signed_group.doubt]
     if any(name.task in _EVERYBODYS for kept in groups for name in kept.group.events):
         events = events | _lines_without_task(tx, session)
-    for kept in groups:
-        lines = (kept.line, *(events[name.id] for name in kept.group.events if name.id in events))
+    for group in groups:
+        lines = (group.line, *(events[name.id] for name in group.group.events if name.id in events))
         if any(line not in present for line in lines):
             yield from lines
 
@@ -381,7 +381,7 @@ def vouch_for_legacy_files(
     files: Iterable[LegacyFile], at: Instant, tx: Transaction, signer: Signer
 ) -> Voucher:
     """The groups that make these files' lines count, and the events to record; files imported before are skipped."""
-    known = {kept.group.session for kept in tx.groups.imports() if not kept.doubt}
+    known = {signed_group.group.session for signed_group in tx.groups.imports() if not signed_group.doubt}
     new = [file for file in files if file.session not in known]
     return Voucher(
         [group for file in new for group in file.sign_groups(signer, at)], [file.event for file in new]
@@ -390,17 +390,17 @@ def vouch_for_legacy_files(
 
 def read_legacy_file(exchange: Exchange, path: str) -> LegacyFile:
     """The lines of GoT tools in a file; our own lines have their own signatures."""
-    found = [
+    events = [
         one
         for batch in read_batches(exchange.read(path), path, [])
         for one in batch.events
         if one.event.is_legacy
     ]
-    content = b"".join(one.line + b"\n" for one in found)
+    content = b"".join(one.line + b"\n" for one in events)
     return LegacyFile(
         os.path.basename(path),
         sha256(content).hexdigest(),
-        tuple(GroupedEvent(one.event.meta.id, one.task) for one in found),
+        tuple(GroupedEvent(one.event.meta.id, one.task) for one in events),
     )
 
 

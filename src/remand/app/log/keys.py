@@ -129,9 +129,9 @@ def add_trusted_key(text: str, key: PublicKey) -> str | None:
     if table is None:
         gap = "" if not text or text.endswith("\n") else "\n"
         changed = f"{text}{gap}\n[keys]\ntrusted = [\n{line}]\n"
-    elif found := _LIST.search(text, table.end()):
-        rest = text[found.end() :]
-        changed = f"{text[: found.end()]}\n{line}{rest.lstrip() if rest.startswith(chr(10)) else rest}"
+    elif match := _LIST.search(text, table.end()):
+        rest = text[match.end() :]
+        changed = f"{text[: match.end()]}\n{line}{rest.lstrip() if rest.startswith(chr(10)) else rest}"
     else:
         changed = f"{text[: table.end()]}\ntrusted = [\n{line}]{text[table.end() :]}"
     return changed if _has_only_key_changes(changed, text, [key.entry, *listed]) else None
@@ -173,8 +173,8 @@ def trusted_entry_text(key: PublicKey, ends: Sequence[ChainEnd]) -> str:
 
 
 def _is_entry_of(entry: Any, key: PublicKey) -> bool:
-    found = parse_public_key(entry if isinstance(entry, str) else str(entry.get("key", "")))
-    return found is not None and found.id == key.id
+    public_key = parse_public_key(entry if isinstance(entry, str) else str(entry.get("key", "")))
+    return public_key is not None and public_key.id == key.id
 
 
 def _trusted_entries(text: str) -> list[Any]:
@@ -235,28 +235,28 @@ class AffectedEvents(NamedTuple):
 
 def find_affected_events(view: Transaction, verifier: Verifier, key: str) -> AffectedEvents:
     """The events whose effect depends on how far a key is trusted, under the verifier's trust."""
-    kept = list(view.groups.every())
-    after = verifier.doubts(one.group for one in kept if one.group.key == key)
+    groups = list(view.groups.every())
+    after = verifier.doubts(one.group for one in groups if one.group.key == key)
     concerned = {name.id for group in after for name in group.events}
     counted = {
         event_id
-        for one in kept
+        for one in groups
         if not (after.get(one.group, one.doubt))
         for event_id in _counted_event_ids(one.group, verifier)
         if event_id in concerned
     }
     doubts = {one.event_id: one.doubt for one in view.unconfirmed.every()}
-    found = AffectedEvents([], [])
+    events = AffectedEvents([], [])
     for line in view.events.lines() if concerned else ():
         event = codec.decode_stored_line(line)
         doubt = doubts.get(event.meta.id, Doubt.NONE)
         if event.meta.id not in concerned or doubt is Doubt.VOID:
             continue
         if not doubt and event.meta.id not in counted:
-            found.lost.append(event)
+            events.lost.append(event)
         elif doubt and event.meta.id in counted:
-            found.gained.append(event)
-    return found
+            events.gained.append(event)
+    return events
 
 
 def _counted_event_ids(group: EventGroup, verifier: Verifier) -> Iterable[str]:
@@ -418,9 +418,11 @@ class UnconfirmedSigner(Record, kw_only=True):
 def unconfirmed_signers(withheld: Iterable[UnconfirmedEvent], most: int) -> list[UnconfirmedSigner]:
     """The ineffective events by signer and reason, with their first sessions."""
     found: dict[tuple[str, Doubt], list[str]] = defaultdict(list)
-    for one in withheld:
-        event = codec.decode_stored_line(one.line)
-        found[one.signer, one.doubt].append("" if event.is_legacy else event.meta.session)
+    for unconfirmed_event in withheld:
+        event = codec.decode_stored_line(unconfirmed_event.line)
+        found[unconfirmed_event.signer, unconfirmed_event.doubt].append(
+            "" if event.is_legacy else event.meta.session
+        )
     return [
         UnconfirmedSigner(
             signer=signer,
@@ -435,12 +437,12 @@ def unconfirmed_signers(withheld: Iterable[UnconfirmedEvent], most: int) -> list
 def unconfirmed_lines(view: Transaction, exchange: Exchange, most: int) -> list[UnconfirmedLine]:
     """The first ineffective events by file and line; those in no file come last."""
     withheld = {one.line: one for one in view.unconfirmed.every()}
-    found: list[UnconfirmedLine] = []
-    for path, number, one in _find_in_files(exchange, withheld) if withheld else ():
-        found.append(_unconfirmed_line(one, path, number))
-        if len(found) == most:
-            return found
-    return found + [_unconfirmed_line(one, LEDGER, 0) for one in list(withheld.values())[: most - len(found)]]
+    lines: list[UnconfirmedLine] = []
+    for path, number, event in _find_in_files(exchange, withheld) if withheld else ():
+        lines.append(_unconfirmed_line(event, path, number))
+        if len(lines) == most:
+            return lines
+    return lines + [_unconfirmed_line(one, LEDGER, 0) for one in list(withheld.values())[: most - len(lines)]]
 
 
 def _find_in_files(
@@ -449,20 +451,20 @@ def _find_in_files(
     """Removes and yields the events that are in a file."""
     for mark in sorted(exchange.files()):
         for number, line in exchange.read(mark.path):
-            one = withheld.pop(line.rstrip(b"\r"), None) if isinstance(line, bytes) else None
-            if one is not None:
-                yield mark.path, number, one
+            event = withheld.pop(line.rstrip(b"\r"), None) if isinstance(line, bytes) else None
+            if event is not None:
+                yield mark.path, number, event
 
 
-def _unconfirmed_line(one: UnconfirmedEvent, path: str, number: int) -> UnconfirmedLine:
-    event = codec.decode_stored_line(one.line)
+def _unconfirmed_line(unconfirmed_event: UnconfirmedEvent, path: str, number: int) -> UnconfirmedLine:
+    event = codec.decode_stored_line(unconfirmed_event.line)
     return UnconfirmedLine(
         file=path,
         line=number,
         event=event.name,
-        task_id=one.task,
-        why=one.doubt.value,
-        signer=one.signer,
+        task_id=unconfirmed_event.task,
+        why=unconfirmed_event.doubt.value,
+        signer=unconfirmed_event.signer,
         session="" if event.is_legacy else event.meta.session,
         number=event.meta.seq,
     )
@@ -487,16 +489,16 @@ def adopt_sessions(ledger: Ledger, names: Sequence[str], reason: str, actor: Act
         groups: list[EventGroup] = []
         events: list[Event] = []
         for name in dict.fromkeys(names):
-            found = find_adoptable(tx, name)
-            named = [GroupedEvent(event.meta.id, event_task_id(event)) for event in found.events]
-            signed = sign_adoption(tx, found.session, named, signer, ledger.clock.now())
+            adoptable_events = find_adoptable(tx, name)
+            named = [GroupedEvent(event.meta.id, event_task_id(event)) for event in adoptable_events.events]
+            signed = sign_adoption(tx, adoptable_events.session, named, signer, ledger.clock.now())
             if signed:
                 groups += signed
                 events.append(
                     SessionAdopted(
-                        session=found.session,
-                        number=found.last,
-                        count=len(found.events),
+                        session=adoptable_events.session,
+                        number=adoptable_events.last,
+                        count=len(adoptable_events.events),
                         chain=signed[-1].after,
                         reason=reason,
                     )
@@ -552,7 +554,7 @@ def find_adoptable(tx: Transaction, name: str) -> AdoptableEvents:
 
 def _session_events(tx: Transaction, session: str, most: int) -> list[Event]:
     """A session's intact events in all versions, up to a number."""
-    found = []
+    events = []
     mark = f'"session":"{session}"'.encode()
     for line in tx.events.lines() if 0 < len(session) <= MAX_ADOPTED_NAME else ():
         try:
@@ -560,8 +562,8 @@ def _session_events(tx: Transaction, session: str, most: int) -> list[Event]:
         except BadLine:
             continue
         if event and event.meta.session == session and 0 < event.meta.seq <= (most or MAX_SEQ):
-            found.append(event)
-    return found
+            events.append(event)
+    return events
 
 
 def _ambiguity_error(session: str, seq: int, what: str) -> UsageError:

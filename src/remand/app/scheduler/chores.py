@@ -39,8 +39,8 @@ def last_sign(file: StateFile, logs: AgentLogs, run_id: str) -> Instant:
 
     The run was alive as long as the scheduler wrote its status or the agent wrote to its log.
     """
-    found = ports.decode_status(file.read() or b"")
-    return max(found.tick_at, logs.last_written(run_id)) if found else ""
+    status = ports.decode_status(file.read() or b"")
+    return max(status.tick_at, logs.last_written(run_id)) if status else ""
 
 
 class StatusWriter:
@@ -163,16 +163,18 @@ class BreakerFile:
         self._breaker = scheduler.breaker
         self._file = file
         with suppress(msgspec.MsgspecError):
-            kept = msgspec.json.decode(file.read() or b"{}", type=BreakerSnapshot)
-            self._breaker.restore(kept, now=scheduler.clock())
+            snapshot = msgspec.json.decode(file.read() or b"{}", type=BreakerSnapshot)
+            self._breaker.restore(snapshot, now=scheduler.clock())
         self._last = self._breaker.snapshot()
 
     def write(self) -> str:
-        kept = self._breaker.snapshot()
-        if kept == self._last:
+        snapshot = self._breaker.snapshot()
+        if snapshot == self._last:
             return ""
-        self._last = kept
-        return "" if self._file.write(msgspec.json.encode(kept)) else "the breaker's file cannot be written"
+        self._last = snapshot
+        return (
+            "" if self._file.write(msgspec.json.encode(snapshot)) else "the breaker's file cannot be written"
+        )
 
 
 def remove_ended_worktrees(ledger: LedgerClient, worktrees: WorktreeCleanup) -> None:
@@ -201,14 +203,14 @@ def worker_chores(
 ) -> tuple[Chore, ...]:
     """A worker's chores: notices and the forge, as far as its host has the channels and the token."""
     seconds = settings.run.interval_seconds
-    made = [Chore("due", DUE_SECONDS, ledger.settle_due), Chore("packs", PACK_SECONDS, drop_packs)]
+    chores = [Chore("due", DUE_SECONDS, ledger.settle_due), Chore("packs", PACK_SECONDS, drop_packs)]
     if open_notices:
         notices = open_notices()
-        made.append(Chore("notices", seconds, lambda: "; ".join(notices.deliver().problems)))
+        chores.append(Chore("notices", seconds, lambda: "; ".join(notices.deliver().problems)))
     if open_forge and settings.forge.kind:
         forge = open_forge()
-        made.append(Chore("forge", seconds, lambda: forge.sync().trouble))
-    return tuple(made)
+        chores.append(Chore("forge", seconds, lambda: forge.sync().trouble))
+    return tuple(chores)
 
 
 def make_chores(
@@ -272,7 +274,7 @@ def make_scheduler(
         changes=changes,
         report=report,
     )
-    made = make_chores(
+    chores = make_chores(
         scheduler,
         ledger,
         StaffCheck(ledger, runs, max_seconds),
@@ -284,4 +286,4 @@ def make_scheduler(
         pid=pid,
         others=others,
     )
-    return SchedulerHandle(scheduler, made, environment.launcher, close)
+    return SchedulerHandle(scheduler, chores, environment.launcher, close)

@@ -90,38 +90,38 @@ class StartReviewRun(NamedTuple):
 Action = StopAgent | RenewLease | AnswerStop | ContinueWork | StartReviewRun
 
 
-def decide(seen: SchedulerView) -> list[Action]:
+def decide(view: SchedulerView) -> list[Action]:
     """The next step of every run and task in the view, in the order in which to take them."""
     actions: list[Action] = []
-    renew_before = add_seconds(seen.now, seen.rules.policy.lease_seconds / 2)
-    for watched in seen.runs:
+    renew_before = add_seconds(view.now, view.rules.policy.lease_seconds / 2)
+    for watched in view.runs:
         if watched.task is None or not _is_needed(watched, watched.task):
             actions.append(StopAgent(watched.run))
         elif _needs_renewal(watched.task, renew_before):
             actions.append(RenewLease(watched.task))
-    if seen.is_stopping:
+    if view.is_stopping:
         return actions
-    for task in seen.tasks:
-        step = _next_work_step(task, seen, renew_before)
+    for task in view.tasks:
+        step = _next_work_step(task, view, renew_before)
         actions += [step] if step is not None else []
     for purpose, status in REVIEW_RUN_STATUS.items():
-        for task in seen.tasks:
-            is_free = not task.runs and task.id not in seen.busy
-            if task.status == status and is_free and not is_backing_off(task, seen.now):
+        for task in view.tasks:
+            is_free = not task.runs and task.id not in view.busy
+            if task.status == status and is_free and not is_backing_off(task, view.now):
                 actions.append(StartReviewRun(task, purpose))
     return actions
 
 
-def _next_work_step(task: Task, seen: SchedulerView, renew_before: Instant) -> Action | None:
+def _next_work_step(task: Task, view: SchedulerView, renew_before: Instant) -> Action | None:
     """The next step of a task that one of our agents holds without an active run."""
     claim = task.claim
-    if claim is None or task.status != Status.CLAIMED or claim.runner != seen.session:
+    if claim is None or task.status != Status.CLAIMED or claim.runner != view.session:
         return None
     if task.runs or task.claims.waiting_for or open_findings(task):
         return None
-    if task.id in seen.busy:
+    if task.id in view.busy:
         return RenewLease(task) if _needs_renewal(task, renew_before) else None
-    member = startable_member(seen.rules.team, claim.agent)
+    member = startable_member(view.rules.team, claim.agent)
     if member is None:
         return None
     return AnswerStop(task, member) if claim.run_ended == How.EXITED else ContinueWork(task, member)

@@ -179,7 +179,7 @@ def _one(task: Task | None) -> HostAnswer:
 
 
 _READS: dict[HostMethod, Callable[[LedgerClient, HostQuestion], HostAnswer]] = {
-    HostMethod.TASK: lambda ledger, asked: _one(ledger.task(asked.task_id)),
+    HostMethod.TASK: lambda ledger, host_question: _one(ledger.task(host_question.task_id)),
     HostMethod.EVENTS: lambda ledger, asked: HostAnswer(
         events=_encode_events(ledger.task_events(asked.task_id))
     ),

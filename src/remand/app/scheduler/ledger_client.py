@@ -66,8 +66,8 @@ class LedgerClient:
         if task.submission is None:
             return None
         with self._lock:
-            found = self._ledger.difference(task, task.submission.commit)
-        return found.paths if found else None
+            difference = self._ledger.difference(task, task.submission.commit)
+        return difference.paths if difference else None
 
     def barred_agents(self, task: Task) -> tuple[str, ...]:
         """The members who may not work on a task, by the names the task knows."""
@@ -136,10 +136,10 @@ class LedgerClient:
         policy = self.rules.gates_digest
         with self._lock:
             with self._ledger.store.read() as view:
-                found = read_broken_gates(view, policy)
-            for task in found.outdated_questions:
+                gates = read_broken_gates(view, policy)
+            for task in gates.outdated_questions:
                 self.ask(c.NoteGatesMeasured(task_id=task.id))
-        return found
+        return gates
 
     def waiting_for_review(self) -> int:
         with self._lock, self._ledger.store.read() as view:

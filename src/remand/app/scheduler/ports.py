@@ -400,10 +400,10 @@ def decode_status(content: bytes) -> SchedulerStatus | None:
     if len(content) > MAX_SIZE:
         return None
     try:
-        found = _decode(content)
+        status = _decode(content)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return None
-    return found if _is_sound(found) else None
+    return status if _is_sound(status) else None
 
 
 def _is_sound(status: SchedulerStatus) -> bool:

@@ -173,8 +173,8 @@ def _earlier_findings(feedback: TaskFeedback, since: ChangedSince, mark: str) ->
         return
     texts: list[str] = []
     room = MAX_ROUNDS
-    for place, one in enumerate(reversed(feedback.rounds)):
-        text = "\n".join(_round_rows(one, since, is_last=not place))
+    for place, feedback_round in enumerate(reversed(feedback.rounds)):
+        text = "\n".join(_round_rows(feedback_round, since, is_last=not place))
         room -= len(text)
         if room < 0 and texts:
             texts.append(
@@ -185,14 +185,14 @@ def _earlier_findings(feedback: TaskFeedback, since: ChangedSince, mark: str) ->
     yield "## Earlier findings\n\n" + _quoted_data("findings", "\n\n".join(texts), mark)
 
 
-def _round_rows(one: FeedbackRound, since: ChangedSince, *, is_last: bool) -> Iterator[str]:
-    yield f"Rejection #{one.number}, of {inline_name(one.commit, 40)} by {inline_name(one.agent)}:"
-    changed = since.get(one.commit)
-    for review in one.reviews:
+def _round_rows(feedback_round: FeedbackRound, since: ChangedSince, *, is_last: bool) -> Iterator[str]:
+    yield f"Rejection #{feedback_round.number}, of {inline_name(feedback_round.commit, 40)} by {inline_name(feedback_round.agent)}:"
+    changed = since.get(feedback_round.commit)
+    for review in feedback_round.reviews:
         for remark in review.remarks:
             yield from _remark_rows(remark, changed, reviewer=review.reviewer, is_last=is_last)
-    if one.left_out:
-        yield f"- and {one.left_out} more"
+    if feedback_round.left_out:
+        yield f"- and {feedback_round.left_out} more"
 
 
 def _remark_rows(
@@ -300,11 +300,11 @@ class ReviewerChoice:
             return None
         if purpose == Purpose.DIRECT:
             is_asked_elsewhere = rules.policy.has_director_command
-            found = None if is_asked_elsewhere else choose_director(task, rules.team, load, after=last)
+            member = None if is_asked_elsewhere else choose_director(task, rules.team, load, after=last)
         elif self._ledger.is_blocked_by_objection(task):
-            found = None
+            member = None
         else:
-            found = choose_reviewer(
+            member = choose_reviewer(
                 task,
                 rules.team,
                 lambda: self._ledger.changed_paths(task),
@@ -312,8 +312,8 @@ class ReviewerChoice:
                 kept_away=self._ledger.barred_agents(task),
                 after=last,
             )
-        self._last[purpose] = found.name if found else last
-        return found
+        self._last[purpose] = member.name if member else last
+        return member
 
 
 class ReviewRuns(ReviewerChoice):
@@ -485,8 +485,8 @@ class SubmittedChanges:
         self, task: Task, submission: Submission, paths: Sequence[str] = ()
     ) -> SubmittedChange:
         """The changes of a submission, optionally only in the given files."""
-        found = self._ledger.difference(task, submission.commit)
-        if found is None:
+        difference = self._ledger.difference(task, submission.commit)
+        if difference is None:
             raise EnvironmentFault(
                 f"Remand cannot tell what {submission.commit[:12]} changes: it and the base branch have no common history."
             )
@@ -494,7 +494,7 @@ class SubmittedChanges:
         if not since or since == submission.commit:
             since = self._patches.fork_point(submission.base, submission.commit)
         control = self._ledger.control.find_change(task, submission.commit)
-        shown = self._patches.read_patch(
+        rendered_change = self._patches.read_patch(
             since, submission.commit, paths, self._longest, control=control.paths
         )
         control_paths = (
@@ -504,9 +504,9 @@ class SubmittedChanges:
         return SubmittedChange(
             commit=submission.commit,
             since=since,
-            paths=tuple(dict.fromkeys((*found.paths, *control_paths))),
-            text=shown.text,
-            unshown=shown.unshown,
+            paths=tuple(dict.fromkeys((*difference.paths, *control_paths))),
+            text=rendered_change.text,
+            unshown=rendered_change.unshown,
             event_files=control.event_files,
             control="; ".join(f"in {change.commit[:12]} {change.text}" for change in forbidden),
         )

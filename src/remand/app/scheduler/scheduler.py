@@ -155,17 +155,17 @@ class Scheduler:
         changed = self._ledger.changed_tasks() | self._touched
         self._touched = set()
         self._finish(is_whole=is_whole)
-        seen = self._read_view(None if is_whole else changed)
+        view = self._read_view(None if is_whole else changed)
         self._has_started = False
         if not self.breaker.is_closed:
             members = self._ledger.rules.team.members
             self.breaker.keep_only({scope for one in members if one.command for scope in member_scopes(one)})
-        if not seen.is_stopping:
+        if not view.is_stopping:
             self._gates = self._ledger.broken_gates()
             self._reason = self._gates.reason
-        for action in d.decide(seen):
+        for action in d.decide(view):
             self._perform(action)
-        if self._takes_new and not seen.is_stopping:
+        if self._takes_new and not view.is_stopping:
             self._assign_tasks()
         self.waiting = self._reason
         self._handle_results()

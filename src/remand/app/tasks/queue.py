@@ -420,10 +420,10 @@ def choose_reviewer(
         return None
     if any(run.purpose == Purpose.REVIEW for run in task.runs):
         return None
-    found = able_reviewers(task, team, changed, kept_away)
+    members = able_reviewers(task, team, changed, kept_away)
     if task.reviews.requested:
-        found = [member for member in found if _is_one_of(member, task.reviews.requested)]
-    return _least_busy(team, found, load, after)
+        members = [member for member in members if _is_one_of(member, task.reviews.requested)]
+    return _least_busy(team, members, load, after)
 
 
 def able_reviewers(

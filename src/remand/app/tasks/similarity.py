@@ -200,18 +200,18 @@ class TaskProfile:
         return fsum(self.squares[word] for word in self.title & shared) / whole if whole else 0.0
 
 
-def similarity(one: TaskProfile, other: TaskProfile) -> float:
+def similarity(profile: TaskProfile, other: TaskProfile) -> float:
     """The similarity of two tasks, from 0 to 1.
 
     The mean of two measures: the share of each title found in the other task, and the cosine of all words, with those
     of a scope at half weight. Sums are exact, so that the order of words in a set does not matter.
     """
-    shared = one.both & other.both
+    shared = profile.both & other.both
     if len(shared) < 2 or shared <= COMMON_WORDS:
         return 0.0
-    covered = sqrt(one.title_share(shared) * other.title_share(shared))
-    product = fsum(one.vector[word] * other.vector[word] for word in shared)
-    return (covered + product / (one.length * other.length)) / 2
+    covered = sqrt(profile.title_share(shared) * other.title_share(shared))
+    product = fsum(profile.vector[word] * other.vector[word] for word in shared)
+    return (covered + product / (profile.length * other.length)) / 2
 
 
 def similar_rejected(view: Transaction, task: Task, most: int) -> list[SimilarTask]:

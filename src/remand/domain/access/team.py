@@ -49,8 +49,8 @@ def fold_name(name: str) -> str:
 
 def instance_member(name: str) -> str:
     """The member to which an instance belongs: Fenster for `Fenster/2`; empty if the name is not an instance's."""
-    found = _INSTANCE.fullmatch(normalise_name(name))
-    return found[1] if found else ""
+    match = _INSTANCE.fullmatch(normalise_name(name))
+    return match[1] if match else ""
 
 
 @lru_cache(maxsize=_MAX_CACHED)

@@ -345,9 +345,9 @@ def account_caller(account: OpenIdAccount, team: Team, role: TokenRole | None = 
     for member in team.members:
         if own & set(member.accounts) or (mail and mail in map(str.casefold, member.accounts)):
             roles = token_roles(team.actor(member.name))
-            found = next((one for one in _LOG_IN_ROLES if one in roles and role in (None, one)), None)
-            if found is not None:
-                return Caller(member=member.name, role=found)
+            token_role = next((one for one in _LOG_IN_ROLES if one in roles and role in (None, one)), None)
+            if token_role is not None:
+                return Caller(member=member.name, role=token_role)
     raise unauthenticated_refusal()
 
 

@@ -100,11 +100,11 @@ def resolve_dependencies(
     bags = [_significant_words(title) for title in titles]
     wider = [bag | _significant_words(scope) for bag, scope in zip(bags, scopes, strict=True)]
     numbered = [{name.lower() for name in _NUMBERED.findall(title)} for title in titles]
-    found = [
+    needs = [
         _find_needs(index, _phrase_text(phrase), bags, wider, numbered)
         for index, phrase in enumerate(phrases)
     ]
-    return _without_cycles(found)
+    return _without_cycles(needs)
 
 
 def _phrase_text(phrase: object) -> str:
@@ -246,13 +246,15 @@ def _significant_words(text: str) -> set[str]:
 def _without_cycles(needs: list[SubtaskNeeds]) -> list[SubtaskNeeds]:
     reached: list[set[int]] = [{index} for index in range(len(needs))]
     kept: list[SubtaskNeeds] = []
-    for index, one in enumerate(needs):
-        allowed = tuple(other for other in one.siblings if index not in reached[other])
+    for index, subtask_needs in enumerate(needs):
+        allowed = tuple(other for other in subtask_needs.siblings if index not in reached[other])
         for other in allowed:
             for waiting in reached:
                 if index in waiting:
                     waiting.update(reached[other])
-        kept.append(SubtaskNeeds(siblings=allowed, tasks=one.tasks, unresolved=one.unresolved))
+        kept.append(
+            SubtaskNeeds(siblings=allowed, tasks=subtask_needs.tasks, unresolved=subtask_needs.unresolved)
+        )
     return kept
 
 

@@ -216,7 +216,7 @@ def answer_escalation(task: Task, command: c.AnswerEscalation, context: c.Comman
         return _answer_alert(task, alert, command, context)
     escalation = _require_open_escalation(task, command.escalation_id)
     choice, _, name = command.option.partition(":")
-    said = EscalationAnswered(
+    answer = EscalationAnswered(
         task_id=task.id,
         escalation_id=escalation.id,
         option=command.option,
@@ -224,26 +224,26 @@ def answer_escalation(task: Task, command: c.AnswerEscalation, context: c.Comman
     )
     match choice:
         case "fix" if not name:
-            return (*_clear_own_lockout(task, context), said, _claim_for_user(task, context))
+            return (*_clear_own_lockout(task, context), answer, _claim_for_user(task, context))
         case "unlock" if name:
             unlocked = clear_lockout(task, name, "the escalation was answered", command.guidance, context)
-            return (*unlocked, said, *reserve_for_agent(task, name, context))
+            return (*unlocked, answer, *reserve_for_agent(task, name, context))
         case "reassign" if name:
-            return (said, *_reassign_to(task, name, command.guidance, context))
+            return (answer, *_reassign_to(task, name, command.guidance, context))
         case "retry" if not name and task.gates_asked_about:
-            return (said,)
+            return (answer,)
         case "reopen" if not name:
             require_agent_left(task, context)
-            return (said,)
+            return (answer,)
         case "accept" if not name and (merged := _find_merged_submission(task)) is not None:
-            return (said, _approve_merge(task, merged, context))
+            return (answer, _approve_merge(task, merged, context))
         case "accept" if name in open_findings(task):
             acceptance = c.SettleFinding(
                 task_id=task.id, finding=name, is_accepted=True, reason=command.guidance
             )
             return settle_finding(task, acceptance, context)
         case "wontfix" if not name:
-            return (said, TaskCancelled(task_id=task.id, reason=command.guidance or "won't fix"))
+            return (answer, TaskCancelled(task_id=task.id, reason=command.guidance or "won't fix"))
         case _:
             raise _unknown_option_refusal(task, command, context)
 
@@ -258,8 +258,8 @@ def _unknown_option_refusal(task: Task, command: c.AnswerEscalation, context: c.
 
 def _find_alert(task: Task, name: str) -> GateAlert | None:
     """The open alert with that id, or the task's own without an id."""
-    found = open_alert(task)
-    return found if found is not None and name in ("", found.id) else None
+    alert = open_alert(task)
+    return alert if alert is not None and name in ("", alert.id) else None
 
 
 def _answer_alert(
@@ -267,16 +267,16 @@ def _answer_alert(
 ) -> Events:
     """The consequences of the user's answer to an alert: the agent continues, or loses the task."""
     choice, _, name = command.option.partition(":")
-    said = EscalationAnswered(
+    answer = EscalationAnswered(
         task_id=task.id, escalation_id=alert.id, option=command.option, guidance=command.guidance
     )
     match choice:
         case "ack" if not name:
             return (EscalationAcknowledged(task_id=task.id, escalation_id=alert.id),)
         case "fix" if not name:
-            return (*_clear_own_lockout(task, context), said, _claim_for_user(task, context))
+            return (*_clear_own_lockout(task, context), answer, _claim_for_user(task, context))
         case "reassign" if name and name != alert.agent:
-            return (said, *_reassign_to(task, name, command.guidance, context))
+            return (answer, *_reassign_to(task, name, command.guidance, context))
         case _:
             raise _unknown_option_refusal(task, command, context)
 

@@ -35,9 +35,9 @@ _NO_FINDINGS = GateResult(
 )
 
 
-def conflicting_tasks(task: Task, found: Iterable[Task]) -> list[Task]:
+def conflicting_tasks(task: Task, tasks: Iterable[Task]) -> list[Task]:
     """Other open tasks that already own the commit or pull request."""
-    return [other for other in found if other.id != task.id and other.status not in _ABANDONED_STATUSES]
+    return [other for other in tasks if other.id != task.id and other.status not in _ABANDONED_STATUSES]
 
 
 def find_rejected_change_elsewhere(task: Task, others: Iterable[Task], tree: str, patch: str) -> str:
@@ -51,7 +51,7 @@ def find_rejected_change(task: Task, tree: str, patch: str) -> str:
 
     It concerns the last such rejection: an earlier one that the user let pass was followed by a new rejection.
     """
-    found = next(
+    review_round = next(
         (
             one
             for one in reversed(task.standing_rounds)
@@ -59,9 +59,9 @@ def find_rejected_change(task: Task, tree: str, patch: str) -> str:
         ),
         None,
     )
-    if found is None:
+    if review_round is None:
         return ""
-    return f"{SAME_CHANGE_PREFIX}{sha256(f'{task.id} {found.handoff_id}'.encode()).hexdigest()[:12]}"
+    return f"{SAME_CHANGE_PREFIX}{sha256(f'{task.id} {review_round.handoff_id}'.encode()).hexdigest()[:12]}"
 
 
 def passes_only_by_new_rules(now: Verdict, then: Verdict, unmeasurable: Collection[str] = ()) -> bool:
@@ -134,7 +134,7 @@ def hold_for_control_change(verdict: Verdict, change: ControlChange) -> Verdict:
 def _hold(verdict: Verdict, name: str, finding: GateFinding) -> Verdict:
     """A verdict with an additional finding for a reviewer."""
     known = next((gate for gate in verdict.gates if gate.name == INTEGRITY_GATE), _NO_FINDINGS)
-    held = replace(
+    result = replace(
         known,
         status=GateStatus.HELD if known.status in PASSING else known.status,
         line=render_measurement(
@@ -144,7 +144,7 @@ def _hold(verdict: Verdict, name: str, finding: GateFinding) -> Verdict:
         finding_count=known.finding_count + 1,
         suspicions=(name, *known.suspicions),
     )
-    gates = (*(gate for gate in verdict.gates if gate.name != INTEGRITY_GATE), held)
+    gates = (*(gate for gate in verdict.gates if gate.name != INTEGRITY_GATE), result)
     return replace(verdict, gates=gates, status=overall_status(gates))
 
 

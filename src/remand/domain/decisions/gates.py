@@ -201,16 +201,16 @@ def rejected_commit_refusal(commit: str) -> Refused:
 
 def open_outage_question(task: Task, verdict: Verdict, context: c.CommandContext) -> Events:
     """The question to the user about gates that this verdict shows to be broken, unless it is open already."""
-    facts, found = context.facts, find_outages(verdict)
+    facts, outages = context.facts, find_outages(verdict)
     known = (*task.gates.outages, *facts.gate_rules.outages)
     broken = broken_gate_names(
-        (*without_gates(known, find_measured_gates(verdict)), *found), facts.gate_rules.gates_digest
+        (*without_gates(known, find_measured_gates(verdict)), *outages), facts.gate_rules.gates_digest
     )
-    new = tuple(one for one in found if one.gate in broken and one.gate not in facts.gate_rules.asked_gates)
+    new = tuple(one for one in outages if one.gate in broken and one.gate not in facts.gate_rules.asked_gates)
     if not new:
         return ()
-    asked = ask_user(task, GATE_QUESTION, render_outage_question(new), context)
-    return (replace(asked, gates=tuple(one.gate for one in new)),)
+    question = ask_user(task, GATE_QUESTION, render_outage_question(new), context)
+    return (replace(question, gates=tuple(one.gate for one in new)),)
 
 
 def record_measured_gates(task: Task, command: c.NoteGatesMeasured, context: c.CommandContext) -> Events:

@@ -65,10 +65,10 @@ def raise_alert(task: Task, claim: Claim, number: int, facts: Facts) -> Events:
 
 def open_alert(task: Task) -> GateAlert | None:
     """The unacknowledged alert, while the claim is active and its work has not passed."""
-    found, held = task.gates.progress.alert, task.claim
-    if found is None or found.acknowledged_by or held is None or task.status != Status.CLAIMED:
+    alert, claim = task.gates.progress.alert, task.claim
+    if alert is None or alert.acknowledged_by or claim is None or task.status != Status.CLAIMED:
         return None
-    return found if found.handoff_id == held.handoff_id else None
+    return alert if alert.handoff_id == claim.handoff_id else None
 
 
 def describe_takeover(escalate_after: int) -> str:

@@ -77,15 +77,15 @@ def open_objections(task: Task, objections: Iterable[Objection]) -> Iterator[Obj
 
 def require_objections_answered(task: Task, facts: Facts) -> None:
     """Refuses to approve work with objections under untrusted keys until the user has answered them."""
-    found = facts.objections
-    if not found:
+    objections = facts.objections
+    if not objections:
         return
-    said = "; ".join(f"key {one.signer}: {one.text}" for one in found)
+    said = "; ".join(f"key {one.signer}: {one.text}" for one in objections)
     raise Refused(
         "unconfirmed_no",
         f"Somebody whose key is not trusted here objects to this work, and the user has not answered yet. {said}. "
-        f"The user either trusts the key ({trust_command(found[0].signer)}) or dismisses the objection: "
-        f"`{dismiss_command(task, found[0].signer)}`.",
+        f"The user either trusts the key ({trust_command(objections[0].signer)}) or dismisses the objection: "
+        f"`{dismiss_command(task, objections[0].signer)}`.",
     )
 
 
@@ -118,16 +118,16 @@ def dismiss_objections(
     The first records the work concerned; the second records the work under review, for every key.
     """
     r.require_text("reason", command.reason, may_be_empty=False)
-    found = context.facts.objections
-    if not found:
+    objections = context.facts.objections
+    if not objections:
         whom = f"of key {command.signer[:16]} " if command.signer else ""
         raise Refused("nothing_to_answer", f"No objection {whom}to task {task.id} waits for an answer.")
     own = tuple(filter(None, submitted_works(task)))
-    works = _sort_works(own, found) if command.signer else own
+    works = _sort_works(own, objections) if command.signer else own
     return (ObjectionsDismissed(task_id=task.id, signer=command.signer, works=works, reason=command.reason),)
 
 
-def _sort_works(own: Sequence[str], found: Iterable[Objection]) -> tuple[str, ...]:
+def _sort_works(own: Sequence[str], objections: Iterable[Objection]) -> tuple[str, ...]:
     """The works that objections name, those under review first."""
-    named = dict.fromkeys(one.work for one in found if one.work)
+    named = dict.fromkeys(one.work for one in objections if one.work)
     return tuple(sorted(named, key=lambda work: work not in own))[:MAX_WORKS]

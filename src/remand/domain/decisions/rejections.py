@@ -201,12 +201,12 @@ def accept_rejection(
         ),
         director="" if command else director.AUTO,
     )
-    made = _create_tasks(task, drawn, facts.fresh.task_ids)
+    events = _create_tasks(task, drawn, facts.fresh.task_ids)
     if given and drawn.link == "REFINES":
-        made = tuple(lockout for name in given for lockout in _inherit_lockouts(task, name))
+        events = tuple(lockout for name in given for lockout in _inherit_lockouts(task, name))
     outcome = _task_outcome(task, record, drawn, created)
     named = tuple(replace(event, rejection_id=answer.rejection_id) for event in outcome)
-    return (answer, *made, *_link_tasks(task, drawn, created), *named)
+    return (answer, *events, *_link_tasks(task, drawn, created), *named)
 
 
 def _require_valid_plan(
@@ -239,7 +239,7 @@ def _require_valid_plan(
 def _create_tasks(task: Task, drawn: director.DecisionPlan, fresh: tuple[str, ...]) -> Events:
     """The new tasks. Subtasks inherit the task's lockouts."""
     is_part = drawn.link == "REFINES"
-    made: list[Event] = []
+    events: list[Event] = []
     for name, sketch in zip(fresh, drawn.sketches, strict=False):
         data = task_events.TaskData(
             title=sketch.title,
@@ -249,12 +249,12 @@ def _create_tasks(task: Task, drawn: director.DecisionPlan, fresh: tuple[str, ..
             skills=task.details.skills if is_part else (),
             parent=task.id if is_part else "",
         )
-        made.append(task_events.TaskAdded(id=ids.task_node_id(name), type="TASK", data=data))
+        events.append(task_events.TaskAdded(id=ids.task_node_id(name), type="TASK", data=data))
         if is_part:
-            made += _inherit_lockouts(task, name)
+            events += _inherit_lockouts(task, name)
         needs = (*(fresh[sibling] for sibling in sketch.siblings), *sketch.tasks)
-        made += [_edge(name, other, "DEPENDS_ON") for other in needs]
-    return tuple(made)
+        events += [_edge(name, other, "DEPENDS_ON") for other in needs]
+    return tuple(events)
 
 
 def _inherit_lockouts(task: Task, name: str) -> list[Event]:
@@ -323,17 +323,17 @@ def file_rejection(task: Task, command: c.RejectHandoff, context: c.CommandConte
     """Judges a rejection: a valid one goes to the director, an invalid one is overridden."""
     _require_open_handoff(task, command, context)
     record = _make_record(task, command, context)
-    found = validator.assess(record, task_context(task), context.facts.rejection.validation)
+    assessment = validator.assess(record, task_context(task), context.facts.rejection.validation)
     record = dataclasses.replace(record, rejected_at=context.at)
-    if not found.is_valid:
-        return _override_invalid(task, record, found, context)
+    if not assessment.is_valid:
+        return _override_invalid(task, record, assessment, context)
     filed = task_events.HandoffRejected(
         task_id=task.id,
         handoff_id=command.handoff_id,
         agent=context.actor.name,
         rejection_id=context.facts.fresh.rejection_id,
         rejection=record.to_dict(),
-        score=found.score,
+        score=assessment.score,
         graded=context.facts.rejection.validation.graded,
         attempts=context.facts.rejection.validation.attempts,
     )
@@ -505,11 +505,11 @@ def _nesting_depth(value: Any) -> int:
 
 
 def _override_invalid(
-    task: Task, record: TaskRejection, found: Assessment, context: c.CommandContext
+    task: Task, record: TaskRejection, assessment: Assessment, context: c.CommandContext
 ) -> Events:
     """Overrides an invalid rejection: the same agent continues until it has tried that too often."""
     facts, agent = context.facts, context.actor.name
-    is_formal = director.is_formal_slip(found.issues, task.slips_by(agent))
+    is_formal = director.is_formal_slip(assessment.issues, task.slips_by(agent))
     ended = () if is_formal else h.lock_out_after_giving_up(task, agent, context, facts.fresh.rejection_id)
     invalid = task_events.HandoffRejectionInvalid(
         task_id=task.id,
@@ -517,9 +517,9 @@ def _override_invalid(
         agent=agent,
         rejection_id=facts.fresh.rejection_id,
         rejection=record.to_dict(),
-        validation_issues=tuple(issue.message for issue in found.issues),
-        issues=found.issues,
-        score=found.score,
+        validation_issues=tuple(issue.message for issue in assessment.issues),
+        issues=assessment.issues,
+        score=assessment.score,
         graded=facts.rejection.validation.graded,
         attempts=facts.rejection.validation.attempts,
         is_formal=is_formal,
@@ -527,7 +527,7 @@ def _override_invalid(
     is_user_asked = bool(ended) and facts.team.has_team and not facts.team.next_agent
     may_appeal = not is_user_asked and not has_appealed(task, agent)
     appeal = f"remand handoff appeal {record.handoff_id} --agent {agent}" if may_appeal else ""
-    message = director.override_message(found.issues, is_last=bool(ended), appeal=appeal)
+    message = director.override_message(assessment.issues, is_last=bool(ended), appeal=appeal)
     answer = task_events.RejectionAnswered(
         task_id=task.id,
         handoff_id=record.handoff_id,
@@ -535,8 +535,8 @@ def _override_invalid(
         decision=task_events.Decision(
             decision_type=DecisionType.OVERRIDE.name,
             rejection=record.to_dict(),
-            rationale=f"Rejection validation failed: {', '.join(issue.code for issue in found.issues)}.",
-            override_message=director.slip_message(found.issues) if is_formal else message,
+            rationale=f"Rejection validation failed: {', '.join(issue.code for issue in assessment.issues)}.",
+            override_message=director.slip_message(assessment.issues) if is_formal else message,
             reassign_to=facts.team.next_agent if ended else agent,
         ),
         director=director.AUTO,

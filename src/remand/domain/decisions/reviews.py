@@ -94,10 +94,10 @@ def _require_checked_places(command: c.ApproveReview, context: c.CommandContext)
         raise Refused(
             "bad_value", f"A review names at most {r.MAX_FINDINGS} places, not {len(command.checked)}."
         )
-    for one in command.checked:
-        r.require_text("text of what was checked", one.text)
-        r.require_text("path of what was checked", one.path, 4096)
-        r.require_number("line of what was checked", one.line)
+    for finding in command.checked:
+        r.require_text("text of what was checked", finding.text)
+        r.require_text("path of what was checked", finding.path, 4096)
+        r.require_number("line of what was checked", finding.line)
     if not context.actor.confined:
         return
     changed = context.facts.work.changed
@@ -282,15 +282,17 @@ def _find_retractable(task: Task, review_id: str, actor: Actor) -> Review:
 
 def _clear_lockouts(task: Task, review: Review, context: c.CommandContext) -> Events:
     """Clears the lockouts that lose their last cause, on this task and its descendants."""
-    found = next(one for one in task.reviews.rounds if review in one.reviews)
-    if sum(not other.is_retracted for other in found.reviews) > 1:
+    review_round = next(one for one in task.reviews.rounds if review in one.reviews)
+    if sum(not other.is_retracted for other in review_round.reviews) > 1:
         return ()
     why: dict[str, Any] = {"reason": f"rejection {review.id} was retracted", "review_id": review.id}
-    freed = {lockout.agent for lockout in task.people.lockouts if all(map(found.has_led_to, lockout.causes))}
+    freed = {
+        lockout.agent for lockout in task.people.lockouts if all(map(review_round.has_led_to, lockout.causes))
+    }
     own: Events = ()
-    if found.agent not in freed and _has_lost_its_cause(task, found.agent, context):
-        own = (review_events.LockoutCleared(task_id=task.id, agent=found.agent, **why),)
-        freed.add(found.agent)
+    if review_round.agent not in freed and _has_lost_its_cause(task, review_round.agent, context):
+        own = (review_events.LockoutCleared(task_id=task.id, agent=review_round.agent, **why),)
+        freed.add(review_round.agent)
     descendants = tuple(
         review_events.LockoutCleared(task_id=descendant, agent=agent, inherited_from=task.id, **why)
         for descendant, agent in context.facts.lockouts.descendants

@@ -349,18 +349,18 @@ class Breaker:
         failing = {scope: dict(tasks) for scope, tasks in list(self._failing.items())}
         return BreakerSnapshot(failing=failing, breaches=self.breaches)
 
-    def restore(self, kept: BreakerSnapshot, *, now: float) -> None:
+    def restore(self, snapshot: BreakerSnapshot, *, now: float) -> None:
         """Restores a saved state. Impossible times, as after a reboot, are dropped."""
-        self._failing = {scope: dict(tasks) for scope, tasks in kept.failing.items()}
-        for breach in kept.breaches:
+        self._failing = {scope: dict(tasks) for scope, tasks in snapshot.failing.items()}
+        for breach in snapshot.breaches:
             if breach.since <= now and breach.until <= now + LONGEST_SECONDS:
                 self._open[breach.scope] = breach._replace(is_tried=False)
 
     @property
     def breaches(self) -> tuple[Breach, ...]:
         """The current faults, oldest first."""
-        found = list(self._open.values())
-        return tuple(sorted(found, key=lambda breach: breach.since))
+        breaches = list(self._open.values())
+        return tuple(sorted(breaches, key=lambda breach: breach.since))
 
 
 SYSTEM_CAUSES = ("disk", "sandbox", "socket")

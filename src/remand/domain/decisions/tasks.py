@@ -22,40 +22,43 @@ from remand.domain.task import CLAIMABLE, TERMINAL, Status, Task
 def retract_answer(task: Task, command: c.RetractAnswer, context: c.CommandContext) -> Events:
     """Retracts the last answer by the person who gave it, while nothing depends on it."""
     r.require_text("reason", command.reason)
-    found = context.facts.undo.answer
-    if found is None:
+    decision = context.facts.undo.answer
+    if decision is None:
         raise Refused(
             "nothing_to_retract",
             f"No answer about {task.label} can be retracted: none was given, or somebody has acted on it since.",
         )
-    if found.by != context.actor.name:
-        raise Refused("not_yours", f"That answer is {found.by}'s; {context.actor.name} cannot retract it.")
-    if found.changed:
-        names = ", ".join(found.changed[:3])
+    if decision.by != context.actor.name:
+        raise Refused("not_yours", f"That answer is {decision.by}'s; {context.actor.name} cannot retract it.")
+    if decision.changed:
+        names = ", ".join(decision.changed[:3])
         raise Refused("too_late", f"The answer also changed {names}, and cannot be retracted alone.")
     _require_no_dependents(task, context.facts.undo)
     return (
-        AnswerRetracted(task_id=task.id, answer=found.id, option=found.option[:200], reason=command.reason),
+        AnswerRetracted(
+            task_id=task.id, answer=decision.id, option=decision.option[:200], reason=command.reason
+        ),
     )
 
 
 def reopen_cancelled(task: Task, command: c.ReopenTask, context: c.CommandContext) -> TaskReopened:
     """Reopens a cancelled task by whoever cancelled it or the user, while nothing depends on its end."""
-    found, actor = context.facts.undo.cancellation, context.actor
-    if found is None or task.links.children:
+    decision, actor = context.facts.undo.cancellation, context.actor
+    if decision is None or task.links.children:
         raise Refused(
             "bad_transition",
             f"Task {task.id} is cancelled and cannot be reopened: other tasks replaced it.",
         )
-    if found.by != actor.name and not actor.is_user:
+    if decision.by != actor.name and not actor.is_user:
         raise Refused(
-            "not_yours", f"{found.by} cancelled task {task.id}; {actor.name} cannot reopen it, the user can."
+            "not_yours",
+            f"{decision.by} cancelled task {task.id}; {actor.name} cannot reopen it, the user can.",
         )
-    if found.has_forge_action:
+    if decision.has_forge_action:
         raise Refused("too_late", f"The end of task {task.id} was already reported on the forge.")
     _require_no_dependents(task, context.facts.undo)
     return TaskReopened(
-        task_id=task.id, reason=command.reason, undoes=found.id, to_review=found.was_under_review
+        task_id=task.id, reason=command.reason, undoes=decision.id, to_review=decision.was_under_review
     )
 
 

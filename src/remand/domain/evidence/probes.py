@@ -155,9 +155,9 @@ def _find_probe_in_text(index: int, item: Mapping[str, Any]) -> EvidenceProbe | 
 
 def _find_place(text: str) -> tuple[str, int] | None:
     """The first `path:line` in a text."""
-    for found in _PLACE.finditer(text[:4000]):
-        if _EXTENSION.fullmatch(found[1]) and _is_inside_repository(found[1]):
-            return found[1], int(found[2])
+    for match in _PLACE.finditer(text[:4000]):
+        if _EXTENSION.fullmatch(match[1]) and _is_inside_repository(match[1]):
+            return match[1], int(match[2])
     return None
 
 

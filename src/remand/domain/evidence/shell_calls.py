@@ -211,16 +211,16 @@ def parse_calls(command: str, depth: int = 0) -> list[ShellCall]:
     command, documents = _without_documents(command)
     if depth > MAX_DEPTH or _REDEFINED.search(_QUOTED.sub("''", command)):
         return []
-    found: list[ShellCall] = []
+    calls: list[ShellCall] = []
     for words, inner in split_statements(command):
         for text in inner:
-            found += parse_calls(text, depth + 1)
+            calls += parse_calls(text, depth + 1)
         own = [word for word in words if word.text != _MARK]
         document = documents.pop(0) if documents and len(own) < len(words) else ""
-        found += _statement_calls(own, document, depth)
-        if len(found) > MAX_CALLS:
+        calls += _statement_calls(own, document, depth)
+        if len(calls) > MAX_CALLS:
             break
-    return found[:MAX_CALLS]
+    return calls[:MAX_CALLS]
 
 
 _MARK = "\0document"
@@ -229,12 +229,12 @@ _MARK = "\0document"
 def _without_documents(command: str) -> tuple[str, list[str]]:
     """A command line without its here-documents, and these texts."""
     documents: list[str] = []
-    while (found := _HEREDOC.search(command)) and len(documents) < MAX_CALLS:
-        line_end = command.find("\n", found.end())
+    while (match := _HEREDOC.search(command)) and len(documents) < MAX_CALLS:
+        line_end = command.find("\n", match.end())
         body = command[line_end + 1 :] if line_end >= 0 else ""
-        rest = re.split(rf"(?m)^\s*{found[2]}[ \t]*$", body, maxsplit=1)
+        rest = re.split(rf"(?m)^\s*{match[2]}[ \t]*$", body, maxsplit=1)
         documents.append(rest[0])
-        head = command[: found.start()] + f" {_MARK} " + command[found.end() : max(line_end, found.end())]
+        head = command[: match.start()] + f" {_MARK} " + command[match.end() : max(line_end, match.end())]
         command = f"{head}\n{rest[1] if len(rest) > 1 else ''}"
     return command, documents
 

@@ -226,7 +226,7 @@ def countable_comments(
     Excluded are dismissed reviews, the text of approvals, commands to Remand, and Remand's own posts: `known` are the
     ids of the rejections that it may have reported.
     """
-    found = [
+    comments = [
         comment
         for review in pull.reviews
         if review.state not in (ReviewState.DISMISSED, ReviewState.PENDING)
@@ -235,8 +235,8 @@ def countable_comments(
     for remark in pull.remarks:
         is_command = is_from_remand(remark.text) or parse_comment_commands(remark.text, home)
         if remark.author is not None and not is_command:
-            found.append(_make_comment(remark, remark.author, kind, CommentPlace.DISCUSSION))
-    return [comment for comment in found if not set(find_reported_rejections(comment.text)) & set(known)]
+            comments.append(_make_comment(remark, remark.author, kind, CommentPlace.DISCUSSION))
+    return [comment for comment in comments if not set(find_reported_rejections(comment.text)) & set(known)]
 
 
 def findings_from_comments(
@@ -266,7 +266,7 @@ def findings_from_comments(
                 is_request = review.state is ReviewState.CHANGES_REQUESTED
                 is_text_blocking = is_request or is_blocking(text, default=has_rejected)
             (blocking.add if is_text_blocking else blocking.discard)(comment.id)
-    found = [
+    findings = [
         Finding(
             text=texts[comment.id],
             path=comment.path,
@@ -278,7 +278,7 @@ def findings_from_comments(
         )
         for comment in shown
     ]
-    return sanitise_findings(found, home)
+    return sanitise_findings(findings, home)
 
 
 def findings_from_review(review: ForgeReview, kind: str = "", home: str = "") -> tuple[Finding, ...]:
@@ -346,13 +346,13 @@ def _make_comment(
     )
 
 
-def _covers_comment(review: ForgeReview, one: PullComment, before: Instant) -> bool:
+def _covers_comment(review: ForgeReview, comment: PullComment, before: Instant) -> bool:
     """True for a comment of the review, and for a single one by its reviewer since the opinion `before`."""
-    given = one.review
-    if given is None or one.reply_to:
+    forge_review = comment.review
+    if forge_review is None or comment.reply_to:
         return False
-    is_single = _is_opinion(review) and not _is_opinion(given)
-    return given.id == review.id or (is_single and before < one.at <= review.submitted_at)
+    is_single = _is_opinion(review) and not _is_opinion(forge_review)
+    return forge_review.id == review.id or (is_single and before < comment.at <= review.submitted_at)
 
 
 def _is_opinion(review: ForgeReview) -> bool:

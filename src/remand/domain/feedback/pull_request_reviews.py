@@ -128,9 +128,9 @@ class PullRequestReading(Record, kw_only=True):
 
     def countable_comments(self) -> list[PullComment]:
         """The comments there, without Remand's own and those of the account that opened it, which agents may share."""
-        known = [given.id for one in self.task.reviews.rounds for given in one.reviews]
-        found = countable_comments(self.pull, self.kind, known, self.home)
-        return [comment for comment in found if not is_same_account(comment.author, self.pull.author)]
+        known = [review.id for one in self.task.reviews.rounds for review in one.reviews]
+        comments = countable_comments(self.pull, self.kind, known, self.home)
+        return [comment for comment in comments if not is_same_account(comment.author, self.pull.author)]
 
 
 def is_about_submission(review: ForgeReview, submission: Submission, tree: str) -> bool:
@@ -172,12 +172,12 @@ def comments_by_reviewer(
     def is_about_work(comment: PullComment) -> bool:
         if _is_after_submission(comment, submission):
             return True
-        given = by_id.get(comment.reply_to, comment).review
-        if given is None:
+        review = by_id.get(comment.reply_to, comment).review
+        if review is None:
             return False
-        tree = reading.trees.get(given.commit, "")
-        return is_about_submission(given, submission, tree) or is_about_later_push(
-            given, reading.task, submission
+        tree = reading.trees.get(review.commit, "")
+        return is_about_submission(review, submission, tree) or is_about_later_push(
+            review, reading.task, submission
         )
 
     return [
@@ -229,10 +229,10 @@ def _find_round(
         for one in reading.pull.reviews
         if one.commit == commit
     }
-    for one in reversed(task.standing_rounds):
-        is_same_code = commit == one.commit or (tree and tree == one.tree)
-        if is_same_code or on_commit & {given.id for given in one.reviews}:
-            return one
+    for review_round in reversed(task.standing_rounds):
+        is_same_code = commit == review_round.commit or (tree and tree == review_round.tree)
+        if is_same_code or on_commit & {given.id for given in review_round.reviews}:
+            return review_round
     return None
 
 
@@ -246,10 +246,12 @@ def comment_commands(
     Comments of others do not count.
     """
     groups: dict[tuple[str, str, str], list[PullComment]] = {}
-    for one, comment in found:
+    for review_round, comment in found:
         member = members.get(comment.author.id)
         if member is not None and member.has(*REVIEWERS):
-            groups.setdefault((one.handoff_id, one.tree, comment.author.id), []).append(comment)
+            groups.setdefault((review_round.handoff_id, review_round.tree, comment.author.id), []).append(
+                comment
+            )
     for (handoff_id, tree, account), comments in groups.items():
         member, rejected = members[account], reading.task.find_rejected_round(handoff_id, tree)
         has_rejected = rejected is not None and rejected.is_rejected_by(member.name)
@@ -310,95 +312,99 @@ class ReviewOutcome(Record, kw_only=True):
     """Whether it must be judged again even without a change on the forge."""
 
 
-def judge_review(seen: ReviewReading) -> ReviewOutcome:
+def judge_review(reading: ReviewReading) -> ReviewOutcome:
     """The result of a new review."""
-    if seen.member is None:
+    if reading.member is None:
         return ReviewOutcome(is_ignored=True)
-    if not seen.may_write:
-        who = account_name(seen.review.author)
+    if not reading.may_write:
+        who = account_name(reading.review.author)
         return ReviewOutcome(
             is_ignored=True, is_unsettled=True, waits_for=f"{who} to be allowed to write on the forge"
         )
-    match seen.review.state:
+    match reading.review.state:
         case ReviewState.DISMISSED:
-            return make_uncounted(seen, "it was dismissed before Remand saw it")
+            return make_uncounted(reading, "it was dismissed before Remand saw it")
         case ReviewState.APPROVED:
-            return _judge_approval(seen)
+            return _judge_approval(reading)
         case _:
-            return _judge_rejection(seen)
+            return _judge_rejection(reading)
 
 
-def judge_refusal(seen: ReviewReading, answer: Refused) -> ReviewOutcome:
+def judge_refusal(reading: ReviewReading, answer: Refused) -> ReviewOutcome:
     """The result of a review whose command was refused: it is recorded unless a later poll may import it."""
     if answer.code in FINAL_REFUSALS:
-        return make_uncounted(seen, answer.message)
+        return make_uncounted(reading, answer.message)
     if answer.code in PROVISIONAL_REFUSALS:
-        return make_uncounted(seen, answer.message, is_for_now=True)
-    return ReviewOutcome(is_unsettled=True, waits_for=f"{seen.task.id}: {answer.message}")
+        return make_uncounted(reading, answer.message, is_for_now=True)
+    return ReviewOutcome(is_unsettled=True, waits_for=f"{reading.task.id}: {answer.message}")
 
 
-def make_uncounted(seen: ReviewReading, why: str, *, is_for_now: bool = False) -> ReviewOutcome:
+def make_uncounted(reading: ReviewReading, why: str, *, is_for_now: bool = False) -> ReviewOutcome:
     """Records a review as uncounted with the reason; with `is_for_now` it is judged again when read again."""
     return ReviewOutcome(
         ask=c.NoteReview(
-            task_id=seen.task.id,
-            reviewer=seen.member.name if seen.member else "",
-            source=seen.provisional_source if is_for_now else seen.source,
+            task_id=reading.task.id,
+            reviewer=reading.member.name if reading.member else "",
+            source=reading.provisional_source if is_for_now else reading.source,
             why=why[:MAX_WHY],
-            commit=seen.review.commit,
-            findings=findings_from_review(seen.review, seen.kind, seen.home),
+            commit=reading.review.commit,
+            findings=findings_from_review(reading.review, reading.kind, reading.home),
         )
     )
 
 
-def _judge_rejection(seen: ReviewReading) -> ReviewOutcome:
-    task, submission = seen.task, seen.task.submission
+def _judge_rejection(reading: ReviewReading) -> ReviewOutcome:
+    task, submission = reading.task, reading.task.submission
     if submission is None or not (
-        is_about_submission(seen.review, submission, seen.tree)
-        or is_about_later_push(seen.review, task, submission)
+        is_about_submission(reading.review, submission, reading.tree)
+        or is_about_later_push(reading.review, task, submission)
     ):
-        return _judge_other_work(seen)
-    if is_same_account(seen.review.author, seen.pull.author):
+        return _judge_other_work(reading)
+    if is_same_account(reading.review.author, reading.pull.author):
         # Agents may share this account, so its other comments do not count.
-        findings = findings_from_review(seen.review, seen.kind, seen.home)
+        findings = findings_from_review(reading.review, reading.kind, reading.home)
     else:
-        comments = comments_by_reviewer(seen, seen.review, submission)
-        findings = select_findings(findings_from_comments(comments, seen.home))
+        comments = comments_by_reviewer(reading, reading.review, submission)
+        findings = select_findings(findings_from_comments(comments, reading.home))
     if not any(finding.is_blocking for finding in findings):
-        return make_uncounted(seen, NOT_BLOCKING, is_for_now=True)
+        return make_uncounted(reading, NOT_BLOCKING, is_for_now=True)
     return ReviewOutcome(
-        ask=c.RejectReview(task_id=task.id, commit=submission.commit, findings=findings, source=seen.source)
+        ask=c.RejectReview(
+            task_id=task.id, commit=submission.commit, findings=findings, source=reading.source
+        )
     )
 
 
-def _judge_approval(seen: ReviewReading) -> ReviewOutcome:
-    task, pull, submission = seen.task, seen.pull, seen.task.submission
-    if submission is None or not is_about_submission(seen.review, submission, seen.tree):
-        return _judge_other_work(seen)
-    if is_same_account(seen.review.author, pull.author):
-        return make_uncounted(seen, OWN_ACCOUNT)
+def _judge_approval(reading: ReviewReading) -> ReviewOutcome:
+    task, pull, submission = reading.task, reading.pull, reading.task.submission
+    if submission is None or not is_about_submission(reading.review, submission, reading.tree):
+        return _judge_other_work(reading)
+    if is_same_account(reading.review.author, pull.author):
+        return make_uncounted(reading, OWN_ACCOUNT)
     was_rejected = any(
         one.commit == submission.commit or one.tree == submission.tree for one in task.reviews.rounds
     )
-    if was_rejected and seen.review.submitted_at < submission.at:
-        return make_uncounted(seen, "the same work was rejected after it")
-    has_same_code = bool(seen.head_tree) and seen.head_tree == submission.tree
+    if was_rejected and reading.review.submitted_at < submission.at:
+        return make_uncounted(reading, "the same work was rejected after it")
+    has_same_code = bool(reading.head_tree) and reading.head_tree == submission.tree
     if pull.head != submission.commit and not has_same_code:
-        return make_uncounted(seen, f"the pull request has moved to {pull.head[:12]}")
-    return ReviewOutcome(ask=c.ApproveReview(task_id=task.id, commit=submission.commit, source=seen.source))
+        return make_uncounted(reading, f"the pull request has moved to {pull.head[:12]}")
+    return ReviewOutcome(
+        ask=c.ApproveReview(task_id=task.id, commit=submission.commit, source=reading.source)
+    )
 
 
-def _judge_other_work(seen: ReviewReading) -> ReviewOutcome:
+def _judge_other_work(reading: ReviewReading) -> ReviewOutcome:
     """A review of work not submitted yet waits for the submission; one of earlier work is recorded as uncounted."""
-    task, review, submission = seen.task, seen.review, seen.task.submission
+    task, review, submission = reading.task, reading.review, reading.task.submission
     is_early = submission is None or review.submitted_at >= submission.at
     if is_early and task.status in _UNSUBMITTED_STATUSES:
         return ReviewOutcome(
             waits_for=f"{task.id} to be submitted at {review.commit[:12]}, which was reviewed"
         )
-    if seen.provisional_source in task.reviews.sources:
+    if reading.provisional_source in task.reviews.sources:
         return ReviewOutcome()
-    return make_uncounted(seen, "it is about a commit other than the submitted one")
+    return make_uncounted(reading, "it is about a commit other than the submitted one")
 
 
 def merge_source(kind: str, pull: PullRequest) -> str:

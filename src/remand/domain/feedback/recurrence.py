@@ -201,8 +201,8 @@ class EarlierFindings:
         self._bits: dict[str, int] = {}
         self._masks = [self._mask(one.words) for one in gists]
         self._demanding: defaultdict[tuple[str, bool], list[tuple[int, ReviewDemand]]] = defaultdict(list)
-        for place, one in enumerate(gists):
-            for demand in one.demands:
+        for place, gist in enumerate(gists):
+            for demand in gist.demands:
                 self._demanding[demand.axis, demand.is_more].append((place, demand))
         self._aims: dict[tuple[str, bool], dict[str, list[tuple[int, DemandTarget]]]] = {}
         self._preferring = [place for place, one in enumerate(gists) if one.preferences]

@@ -105,17 +105,19 @@ def read_feedback(task: Task, events: Sequence[Event], repository: str = "") -> 
     comments = [event for event in events if isinstance(event, ReviewCommented)]
     rounds: list[FeedbackRound] = []
     past: list[tuple[int, Finding]] = []
-    for number, one in enumerate(task.standing_rounds, 1):
+    for number, review_round in enumerate(task.standing_rounds, 1):
         given: list[ReviewRejected | ReviewCommented] = [
             rejections[review.id]
-            for review in one.reviews
+            for review in review_round.reviews
             if not review.is_retracted and review.id in rejections
         ]
-        given += [event for event in comments if _belongs_to_round(event, one)]
+        given += [event for event in comments if _belongs_to_round(event, review_round)]
         reviews = _thread_replies(_group_by_reviewer(given))
         is_last = number == len(task.standing_rounds)
-        shown = _build_round(number, one, reviews, repository, None if is_last else MAX_SHOWN)
-        rounds.append(_mark_recurrences(shown, past) if is_last and past else shown)
+        feedback_round = _build_round(
+            number, review_round, reviews, repository, None if is_last else MAX_SHOWN
+        )
+        rounds.append(_mark_recurrences(feedback_round, past) if is_last and past else feedback_round)
         past += [(number, remark.finding) for review in reviews for remark in review.remarks][:MAX_COMPARED]
     guidance: dict[str, Guidance] = {}
     submissions: list[SubmittedCommit] = []
@@ -133,12 +135,12 @@ def read_feedback(task: Task, events: Sequence[Event], repository: str = "") -> 
     )
 
 
-def _belongs_to_round(event: ReviewCommented, one: ReviewRound) -> bool:
+def _belongs_to_round(event: ReviewCommented, review_round: ReviewRound) -> bool:
     """True for comments on a round's work, unless their reviewer has retracted its rejection."""
-    if (event.handoff_id, event.tree) != (one.handoff_id, one.tree):
+    if (event.handoff_id, event.tree) != (review_round.handoff_id, review_round.tree):
         return False
-    has_rejected = any(review.reviewer == event.reviewer for review in one.reviews)
-    return one.is_rejected_by(event.reviewer) or not has_rejected
+    has_rejected = any(review.reviewer == event.reviewer for review in review_round.reviews)
+    return review_round.is_rejected_by(event.reviewer) or not has_rejected
 
 
 def _group_by_reviewer(events: Sequence[ReviewRejected | ReviewCommented]) -> list[RoundReview]:
@@ -214,7 +216,7 @@ def _thread_replies(reviews: list[RoundReview]) -> list[RoundReview]:
 
 
 def _build_round(
-    number: int, one: ReviewRound, reviews: Sequence[RoundReview], repository: str, most: int | None
+    number: int, review_round: ReviewRound, reviews: Sequence[RoundReview], repository: str, most: int | None
 ) -> FeedbackRound:
     """A round with its displayed findings, sanitised, below their reviews."""
     every = [(at, remark) for at, review in enumerate(reviews) for remark in review.remarks]
@@ -230,10 +232,11 @@ def _build_round(
         )
     return FeedbackRound(
         number=number,
-        commit=one.commit,
-        agent=one.agent,
+        commit=review_round.commit,
+        agent=review_round.agent,
         reviews=tuple(
-            replace(review, remarks=tuple(found)) for review, found in zip(reviews, remarks, strict=True)
+            replace(review, remarks=tuple(findings))
+            for review, findings in zip(reviews, remarks, strict=True)
         ),
         left_out=len(every) - len(every[:most]),
     )
@@ -448,8 +451,8 @@ def _render_history(task: Task, rounds: tuple[FeedbackRound, ...]) -> Iterator[s
         return
     yield "### Earlier rounds"
     left = MAX_HISTORY
-    for at, one in enumerate(reversed(rounds)):
-        text = _render_earlier_round(task, one)
+    for at, feedback_round in enumerate(reversed(rounds)):
+        text = _render_earlier_round(task, feedback_round)
         left -= len(text.encode("utf-8", "replace"))
         if left < 0:
             yield f"{format_count(len(rounds) - at, 'earlier round')}, see `remand task show {task.id}`."
@@ -457,16 +460,20 @@ def _render_history(task: Task, rounds: tuple[FeedbackRound, ...]) -> Iterator[s
         yield text
 
 
-def _render_earlier_round(task: Task, one: FeedbackRound) -> str:
-    rows = [f"Rejection #{one.number}, of {inline_name(one.commit, 40)} by {inline_name(one.agent)}:"]
-    findings = [remark.finding for review in one.reviews for remark in review.remarks]
+def _render_earlier_round(task: Task, feedback_round: FeedbackRound) -> str:
+    rows = [
+        f"Rejection #{feedback_round.number}, of {inline_name(feedback_round.commit, 40)} by {inline_name(feedback_round.agent)}:"
+    ]
+    findings = [remark.finding for review in feedback_round.reviews for remark in review.remarks]
     for finding in sorted(findings, key=lambda finding: not finding.is_blocking):
         mark = "(BLOCKING)" if finding.is_blocking else "(suggestion)"
         place = f"{_place_text(finding)} " if finding.path else ""
         text = remove_label(finding.text, is_blocking=finding.is_blocking)
         rows.append(f"- {place}{mark} {inline_text(text, MAX_LINE)}")
-    if one.left_out:
-        rows.append(f"- {format_count(one.left_out, 'more finding')}, see `remand task show {task.id}`")
+    if feedback_round.left_out:
+        rows.append(
+            f"- {format_count(feedback_round.left_out, 'more finding')}, see `remand task show {task.id}`"
+        )
     return "\n".join(rows)
 
 

@@ -38,7 +38,7 @@ def apply_gate_alerted(task: Task, event: GateAlerted) -> Task:
     """Stores the alert about the active claim."""
     if task.claim is None or not event.handoff_id or task.claim.handoff_id != event.handoff_id:
         return task
-    found = GateAlert(
+    alert = GateAlert(
         id=f"A-{event.meta.origin[:12]}",
         handoff_id=event.handoff_id,
         agent=event.agent,
@@ -47,22 +47,22 @@ def apply_gate_alerted(task: Task, event: GateAlerted) -> Task:
         escalate_after=event.escalate_after,
         at=event.ts,
     )
-    return _with_alert(task, found)
+    return _with_alert(task, alert)
 
 
 def record_notice(task: Task, event: Event) -> Task:
     """Stores the notice that an event requires."""
-    found = find_notice(event)
-    if found is None or any(one.id == found.id for one in task.inbox.notices):
+    notice = find_notice(event)
+    if notice is None or any(one.id == notice.id for one in task.inbox.notices):
         return task
-    return update_task(task, notices=(*task.inbox.notices, found)[-MAX_NOTICES:])
+    return update_task(task, notices=(*task.inbox.notices, notice)[-MAX_NOTICES:])
 
 
 def record_notice_delivery(task: Task, event: review_events.EscalationNotified) -> Task:
     """Records that a channel delivered an alert or override, which is removed after the last channel."""
-    found = open_alert(task)
-    if found is not None and found.id == event.escalation_id:
-        return _with_alert(task, replace(found, notified=with_name(found.notified, event.channel)))
+    alert = open_alert(task)
+    if alert is not None and alert.id == event.escalation_id:
+        return _with_alert(task, replace(alert, notified=with_name(alert.notified, event.channel)))
     left = tuple(
         replace(one, notified=with_name(one.notified, event.channel))
         if one.id == event.escalation_id
@@ -74,16 +74,16 @@ def record_notice_delivery(task: Task, event: review_events.EscalationNotified) 
 
 
 def acknowledge_alert(task: Task, event: review_events.EscalationAcknowledged) -> Task:
-    found = open_alert(task)
-    if found is None or found.id != event.escalation_id:
+    alert = open_alert(task)
+    if alert is None or alert.id != event.escalation_id:
         return task
-    return _with_alert(task, replace(found, acknowledged_by=event.meta.actor or "somebody"))
+    return _with_alert(task, replace(alert, acknowledged_by=event.meta.actor or "somebody"))
 
 
 def take_over_on_alert(task: Task, event: review_events.EscalationAnswered) -> Task | None:
     """The task that the user took over on an alert; None if the answer concerns no alert."""
-    found = open_alert(task)
-    if found is None or found.id != event.escalation_id:
+    alert = open_alert(task)
+    if alert is None or alert.id != event.escalation_id:
         return None
     return update_task(
         task,
@@ -96,8 +96,8 @@ def take_over_on_alert(task: Task, event: review_events.EscalationAnswered) -> T
     )
 
 
-def _with_alert(task: Task, found: GateAlert) -> Task:
-    return update_task(task, gates=update_gates(task.gates, alert=found))
+def _with_alert(task: Task, alert: GateAlert) -> Task:
+    return update_task(task, gates=update_gates(task.gates, alert=alert))
 
 
 MAX_DISMISSALS = 200
@@ -230,15 +230,17 @@ def _comment_ids(findings: tuple[review_events.Finding, ...]) -> tuple[str, ...]
 
 def apply_review_retracted(task: Task, event: review_events.ReviewRetracted) -> Task:
     """Retracts a rejection. With its last review a round loses its count and its lockout."""
-    found = next((one for one in task.reviews.rounds if _has_standing_review(one, event.review_id)), None)
-    if found is None:
+    review_round = next(
+        (one for one in task.reviews.rounds if _has_standing_review(one, event.review_id)), None
+    )
+    if review_round is None:
         return record_conflict(task, event, f"no rejection {event.review_id} stood at that time")
     reviews = tuple(
         replace(review, is_retracted=True) if review.id == event.review_id else review
-        for review in found.reviews
+        for review in review_round.reviews
     )
-    taken_back = replace(found, reviews=reviews)
-    rounds = tuple(taken_back if one is found else one for one in task.reviews.rounds)
+    taken_back = replace(review_round, reviews=reviews)
+    rounds = tuple(taken_back if one is review_round else one for one in task.reviews.rounds)
     task = update_task(task, rounds=rounds)
     if taken_back.is_in_force:
         return task
@@ -248,10 +250,10 @@ def apply_review_retracted(task: Task, event: review_events.ReviewRetracted) -> 
     task = update_task(
         task,
         rejection_count=len(task.standing_rounds),
-        lockouts=_without_causes(task.people.lockouts, found.has_led_to),
+        lockouts=_without_causes(task.people.lockouts, review_round.has_led_to),
         queue=queue,
     )
-    return _return_to_review(task, event, found)
+    return _return_to_review(task, event, review_round)
 
 
 def _is_retracted(task: Task, review_id: str) -> bool:
@@ -260,14 +262,14 @@ def _is_retracted(task: Task, review_id: str) -> bool:
     return any(review.is_retracted for review in reviews)
 
 
-def _has_standing_review(one: ReviewRound, review_id: str) -> bool:
-    return any(review.id == review_id and not review.is_retracted for review in one.reviews)
+def _has_standing_review(review_round: ReviewRound, review_id: str) -> bool:
+    return any(review.id == review_id and not review.is_retracted for review in review_round.reviews)
 
 
-def _return_to_review(task: Task, event: review_events.ReviewRetracted, found: ReviewRound) -> Task:
+def _return_to_review(task: Task, event: review_events.ReviewRetracted, review_round: ReviewRound) -> Task:
     """Puts the work under review again, when nobody has continued with the task since."""
     submission, escalation = task.submission, task.open_escalation
-    same = (found.handoff_id, found.tree)
+    same = (review_round.handoff_id, review_round.tree)
     is_last = submission is not None and (submission.handoff_id, submission.tree) == same
     for_another_reason = escalation is not None and escalation.kind not in ("reviews", "deadlock")
     if not is_last or for_another_reason or task.status not in (Status.REJECTED, Status.ESCALATED):

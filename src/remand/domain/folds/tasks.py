@@ -375,18 +375,18 @@ def apply_rejection_answered(task: Task, event: RejectionAnswered) -> Task:
     if filed.decision and filed.decision != OVERRIDE:
         return record_conflict(task, event, f"the rejection was answered already, by {filed.decision}")
     decision = event.decision
-    given = replace(
+    rejection = replace(
         filed,
         decision=decision.decision_type,
         message=decision.override_message,
         answer=(event.meta.session, event.meta.seq + event.meta.more),
     )
     if decision.decision_type == OVERRIDE:
-        return update_task(task, last_rejection=given)
+        return update_task(task, last_rejection=rejection)
     accepted = (*task.rejections.accepted_by, filed.agent)[-MAX_INVALID:]
     # A rejection that was right after all does not count as invalid.
     counted = without_last(task.rejections.invalid_by, filed.agent if filed.is_appealed else "")
-    return update_task(task, last_rejection=given, accepted_by=accepted, invalid_by=counted)
+    return update_task(task, last_rejection=rejection, accepted_by=accepted, invalid_by=counted)
 
 
 def without_last(names: tuple[str, ...], name: str) -> tuple[str, ...]:

@@ -33,46 +33,46 @@ MAX_FIGURE = 1e12
 _FAILED_OUTCOMES = frozenset({"failed", "error"})
 
 
-def needs_base(gate: Gate, found: Measurement) -> bool:
+def needs_base(gate: Gate, measurement: Measurement) -> bool:
     """True if the base must be measured before the gate can be judged."""
-    require_figures(found)
-    if gate.mode is GateMode.STRICT or _is_empty(found):
+    require_figures(measurement)
+    if gate.mode is GateMode.STRICT or _is_empty(measurement):
         return False
-    return gate.mode is GateMode.RATCHET or bool(_missed_thresholds(gate.require, found.figures))
+    return gate.mode is GateMode.RATCHET or bool(_missed_thresholds(gate.require, measurement.figures))
 
 
 def judge_gate(
-    gate: Gate, found: Measurement, base: Measurement | None, *, flaky: tuple[str, ...] = ()
+    gate: Gate, measurement: Measurement, base: Measurement | None, *, flaky: tuple[str, ...] = ()
 ) -> GateResult:
     """The result of a measured gate."""
-    require_figures(found)
+    require_figures(measurement)
     if base is not None:
         require_figures(base)
-    missed = _missed_thresholds(gate.require, found.figures)
-    failing = failing_ids(found)
-    new = _new_failures(found, base)
+    missed = _missed_thresholds(gate.require, measurement.figures)
+    failing = failing_ids(measurement)
+    new = _new_failures(measurement, base)
     is_excused = base is not None and gate.mode is not GateMode.STRICT and not new
     standing = {
         name: by
         for name, by in missed.items()
-        if not (is_excused and base and _is_no_worse(name, found.figures, base.figures))
+        if not (is_excused and base and _is_no_worse(name, measurement.figures, base.figures))
     }
-    worse = _worse_figures(gate, found, base, new)
-    is_empty = _is_empty(found)
+    worse = _worse_figures(gate, measurement, base, new)
+    is_empty = _is_empty(measurement)
     status = GateStatus.FAILED if standing or worse or is_empty else GateStatus.PASSED
     shown = new if base is not None and gate.mode is not GateMode.STRICT and new else failing
     return GateResult(
         name=gate.name,
         status=status,
-        measured=dict(found.figures),
+        measured=dict(measurement.figures),
         required=dict(gate.require),
         base=dict(base.figures) if base is not None else {},
-        line=_render_line(gate, found, is_empty=is_empty),
+        line=_render_line(gate, measurement, is_empty=is_empty),
         detail=_render_detail(
-            gate, found, base, new=new, worse=worse, is_excused=bool(missed) and not standing
+            gate, measurement, base, new=new, worse=worse, is_excused=bool(missed) and not standing
         ),
-        findings=select_findings(_sort_new_first(found.findings, base), new),
-        finding_count=len(found.findings),
+        findings=select_findings(_sort_new_first(measurement.findings, base), new),
+        finding_count=len(measurement.findings),
         failing=tuple(map(clean_text, shown[:MAX_IDS])),
         failing_count=len(shown) if status is GateStatus.FAILED else 0,
         excess=float(sum({**worse, **standing}.values()) + (1 if is_empty else 0)),
@@ -94,11 +94,11 @@ def make_unmeasured_result(gate: Gate, status: GateStatus, why: str) -> GateResu
     )
 
 
-def is_uncollected(found: Measurement, at_least: Measurement | None = None) -> bool:
+def is_uncollected(measurement: Measurement, at_least: Measurement | None = None) -> bool:
     """True if no test could be collected, with at least as many load failures as `at_least`."""
-    failures = found.figures.get("failures", 0.0)
+    failures = measurement.figures.get("failures", 0.0)
     known = at_least.figures.get("failures", 0.0) if at_least is not None else 1.0
-    return _is_empty(found) and failures >= known > 0
+    return _is_empty(measurement) and failures >= known > 0
 
 
 def make_broken_result(gate: Gate, why: str) -> GateResult:
@@ -149,21 +149,21 @@ def clean_text(text: str, limit: int = MAX_TEXT_LENGTH) -> str:
     return shorten(plain, limit)
 
 
-def failing_ids(found: Measurement) -> tuple[str, ...]:
+def failing_ids(measurement: Measurement) -> tuple[str, ...]:
     """The distinct ids of the failed tests."""
-    return tuple(dict.fromkeys(test.id for test in found.tests if test.outcome in _FAILED_OUTCOMES))
+    return tuple(dict.fromkeys(test.id for test in measurement.tests if test.outcome in _FAILED_OUTCOMES))
 
 
-def require_figures(found: Measurement) -> None:
+def require_figures(measurement: Measurement) -> None:
     """Raises `UnreadableReport` for a figure that is not a number, which cannot be compared."""
-    for name, value in found.figures.items():
+    for name, value in measurement.figures.items():
         if not abs(value) < MAX_FIGURE:
             raise UnreadableReport(f"the parser read `{name}` as {value}, which is not a number")
 
 
-def _is_empty(found: Measurement) -> bool:
+def _is_empty(measurement: Measurement) -> bool:
     """True if no tests were collected, which is a failure whatever the exit status."""
-    return found.figures.get("tests") == 0
+    return measurement.figures.get("tests") == 0
 
 
 def _missed_thresholds(require: Mapping[str, float], figures: Mapping[str, float]) -> dict[str, float]:
@@ -187,44 +187,44 @@ def _is_no_worse(threshold: str, figures: Mapping[str, float], base: Mapping[str
     return figures[figure] <= base[figure] if threshold.startswith("max") else figures[figure] >= base[figure]
 
 
-def _new_failures(found: Measurement, base: Measurement | None) -> tuple[str, ...]:
+def _new_failures(measurement: Measurement, base: Measurement | None) -> tuple[str, ...]:
     """The tests that fail here and not on the base, or in more of their subtests."""
     if base is None:
-        return failing_ids(found)
-    now, known = _failure_counts(found), _failure_counts(base)
+        return failing_ids(measurement)
+    now, known = _failure_counts(measurement), _failure_counts(base)
     return tuple(name for name, count in now.items() if count > known.get(name, 0))
 
 
-def _failure_counts(found: Measurement) -> dict[str, int]:
-    return {test.id: test.failure_count for test in found.tests if test.outcome in _FAILED_OUTCOMES}
+def _failure_counts(measurement: Measurement) -> dict[str, int]:
+    return {test.id: test.failure_count for test in measurement.tests if test.outcome in _FAILED_OUTCOMES}
 
 
 def _worse_figures(
-    gate: Gate, found: Measurement, base: Measurement | None, new: tuple[str, ...]
+    gate: Gate, measurement: Measurement, base: Measurement | None, new: tuple[str, ...]
 ) -> dict[str, float]:
     """What a ratchet forbids: worse figures and newly failing tests, even within the threshold."""
     if gate.mode is not GateMode.RATCHET or base is None:
         return {}
     newly = {"max_failures": float(len(new))} if new else {}
     return newly | {
-        name: abs(found.figures[name[4:]] - base.figures[name[4:]])
+        name: abs(measurement.figures[name[4:]] - base.figures[name[4:]])
         for name in gate.require
-        if name[4:] in base.figures and not _is_no_worse(name, found.figures, base.figures)
+        if name[4:] in base.figures and not _is_no_worse(name, measurement.figures, base.figures)
     }
 
 
-def _render_line(gate: Gate, found: Measurement, *, is_empty: bool) -> str:
-    if is_empty and is_uncollected(found):
-        count = format_number(found.figures["failures"])
+def _render_line(gate: Gate, measurement: Measurement, *, is_empty: bool) -> str:
+    if is_empty and is_uncollected(measurement):
+        count = format_number(measurement.figures["failures"])
         files = "1 test file" if count == "1" else f"{count} test files"
         return f"- {gate_title(gate.name)}: {files} could not be loaded, so no test ran (requires at least 1)"
     if is_empty:
         return f"- {gate_title(gate.name)}: no tests were collected (requires at least 1)"
     if not gate.require:
         return f"- {gate_title(gate.name)}: measured (requires nothing)"
-    line = render_measurement(gate.name, gate.parser, found.figures, gate.require)
-    tests = found.figures.get("tests", 0.0)
-    if not tests or found.figures.get("failures"):
+    line = render_measurement(gate.name, gate.parser, measurement.figures, gate.require)
+    tests = measurement.figures.get("tests", 0.0)
+    if not tests or measurement.figures.get("failures"):
         return line
     # The total shows that a run of few tests is not a run of all.
     ran = f"{format_number(tests)} {'test' if tests == 1 else 'tests'}"
@@ -233,7 +233,7 @@ def _render_line(gate: Gate, found: Measurement, *, is_empty: bool) -> str:
 
 def _render_detail(
     gate: Gate,
-    found: Measurement,
+    measurement: Measurement,
     base: Measurement | None,
     *,
     new: tuple[str, ...],
@@ -249,7 +249,7 @@ def _render_detail(
     at_base = at_base.partition(" (requires")[0]
     if is_excused and not worse:
         return f"The base already has {at_base}; nothing got worse."
-    if new and len(new) < len(failing_ids(found)):
+    if new and len(new) < len(failing_ids(measurement)):
         are_new = f"{len(new)} of the failures {'is' if len(new) == 1 else 'are'} new"
         return f"The base has {at_base}; {are_new}.{_render_subtests(new, base)}"
     if worse:
@@ -269,9 +269,9 @@ def _sort_new_first(findings: tuple[GateFinding, ...], base: Measurement | None)
     left = Counter((one.path, one.code, one.text) for one in base.findings) if base is not None else Counter()
     new: list[GateFinding] = []
     old: list[GateFinding] = []
-    for one in findings:
-        key = (one.path, one.code, one.text)
-        (old if left[key] > 0 else new).append(one)
+    for finding in findings:
+        key = (finding.path, finding.code, finding.text)
+        (old if left[key] > 0 else new).append(finding)
         left[key] -= 1
     return (*new, *old)
 
@@ -323,14 +323,14 @@ def _ends_with(words: tuple[str, ...], wanted: tuple[str, ...]) -> bool:
 
 
 def judge_must_pass(
-    patterns: Sequence[str], found: Iterable[Measurement], *, is_complete: bool = True
+    patterns: Sequence[str], measurements: Iterable[Measurement], *, is_complete: bool = True
 ) -> GateResult:
     """The result for the tests that a task names: each pattern must match a test that ran, and all of these must pass.
 
     The base is irrelevant: the tests are named because they fail there. If a gate could not be measured, missing tests
     may be its, and that is nobody's failure.
     """
-    tests = [test for measured in found for test in measured.tests]
+    tests = [test for measured in measurements for test in measured.tests]
     problems = [finding for pattern in patterns for finding in _problems(pattern, tests)]
     unique = list({finding.code + finding.text: finding for finding in problems}.values())
     count = len(unique)

@@ -82,9 +82,9 @@ def _render_failed(verdict: Verdict, attempt: int, before: Verdict | None, *, ac
     )
 
 
-def render_refusal(held: Verdict, because: str, alert: str = "") -> str:
+def render_refusal(verdict: Verdict, because: str, alert: str = "") -> str:
     """The rejection of held work by a reviewer's decision."""
-    gates = [gate for gate in held.gates if gate.status is GateStatus.HELD]
+    gates = [gate for gate in verdict.gates if gate.status is GateStatus.HELD]
     return _join_message(
         REJECTED,
         f"{_clean_line(because[:1].upper() + because[1:])}.",

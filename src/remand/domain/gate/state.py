@@ -108,10 +108,10 @@ def outages_after_verdict(
     A verdict without enforcement (`enforce = false`) adds none.
     """
     left = without_gates(known, find_measured_gates(verdict))
-    found = (*left, *find_outages(verdict, at)) if is_stopped else left
+    outages = (*left, *find_outages(verdict, at)) if is_stopped else left
     kept: list[Outage] = []
     counts: Counter[str] = Counter()
-    for outage in reversed(found):
+    for outage in reversed(outages):
         counts[outage.gate] += 1
         if counts[outage.gate] <= ANY_CAUSE and len(counts) <= MAX_GATES:
             kept.append(outage)

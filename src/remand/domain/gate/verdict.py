@@ -145,8 +145,8 @@ def overall_status(gates: tuple[GateResult, ...]) -> GateStatus:
 
     A failure takes precedence over an error, as the agent can fix it.
     """
-    found = {gate.status for gate in gates if gate.is_required}
-    return next((status for status in _ORDER if status in found), GateStatus.PASSED)
+    statuses = {gate.status for gate in gates if gate.is_required}
+    return next((status for status in _ORDER if status in statuses), GateStatus.PASSED)
 
 
 def make_unstarted_verdict(commit: str, tree: str, why: str) -> Verdict:

@@ -106,46 +106,48 @@ def interpret_text(text: str, vocabulary: Vocabulary) -> p.TextResult:
             message="That contains invisible characters, so Remand did nothing. Type it again."
         )
     sentence = parse_sentence(text, vocabulary)
-    found = _read_whole(sentence, vocabulary)
-    if not found and any(name in p.ORDINARY_WORDS for name in vocabulary.names):
+    interpretations = _read_whole(sentence, vocabulary)
+    if not interpretations and any(name in p.ORDINARY_WORDS for name in vocabulary.names):
         # A member may be called Will: the word is tried first as a name, then as a word.
         plain = parse_sentence(text, vocabulary, without=p.ORDINARY_WORDS)
-        found = _read_whole(plain, vocabulary)
-        sentence = plain if found else sentence
-    if not found:
+        interpretations = _read_whole(plain, vocabulary)
+        sentence = plain if interpretations else sentence
+    if not interpretations:
         # Nobody may be asked about under the name Nobody: in a question a capital makes an ordinary word a name.
-        found = [
+        interpretations = [
             one
             for one in _read_whole(sentence.with_capital_names(), vocabulary)
             if one.kind in p.QUERY_REQUESTS
         ]
-    if not found:
+    if not interpretations:
         return _ask_back(sentence, vocabulary)
-    requests = _distinct_requests(found)
-    doubt = next((interpretation.doubt for interpretation in found if interpretation.doubt), "")
+    requests = _distinct_requests(interpretations)
+    doubt = next((interpretation.doubt for interpretation in interpretations if interpretation.doubt), "")
     if len(requests) == 1 and not doubt:
         return requests[0]
     return p.UnclearRequest(message=doubt or _IS_SEVERAL, requests=requests[:_MAX_CHOICES])
 
 
-def _distinct_requests(found: list[_Interpretation]) -> tuple[p.TextRequest, ...]:
-    return tuple(dict.fromkeys(request for interpretation in found for request in interpretation.requests))
+def _distinct_requests(interpretations: list[_Interpretation]) -> tuple[p.TextRequest, ...]:
+    return tuple(
+        dict.fromkeys(request for interpretation in interpretations for request in interpretation.requests)
+    )
 
 
 def _read_whole(sentence: Sentence, vocabulary: Vocabulary) -> list[_Interpretation]:
     """The meaning of the whole sentence: first without a reason, then with the shortest request before one."""
-    found = [
+    interpretations = [
         _read_slots(pattern, match.groupdict(), sentence, vocabulary, doubt=_question_doubt(pattern, match))
         for pattern, match in _find_whole(sentence.shape())
     ]
     place = 0
-    while not found and (place := place + 1) < min(len(sentence.tokens), _MAX_TOKENS):
+    while not interpretations and (place := place + 1) < min(len(sentence.tokens), _MAX_TOKENS):
         start = _TAIL.match(sentence.shape(place, _MAX_TOKENS))
         matches = _find_whole(sentence.shape(0, place)) if start and start.group() else []
         if start and matches:
-            found = _read_with_reason(matches, start, place, sentence, vocabulary)
-    firm = [interpretation for interpretation in found if not interpretation.is_loose]
-    return firm or [interpretation for interpretation in found if interpretation.requests]
+            interpretations = _read_with_reason(matches, start, place, sentence, vocabulary)
+    firm = [interpretation for interpretation in interpretations if not interpretation.is_loose]
+    return firm or [interpretation for interpretation in interpretations if interpretation.requests]
 
 
 def _read_with_reason(
@@ -162,7 +164,7 @@ def _read_with_reason(
         text = text.removesuffix(")")
     is_guidance = bool(start["guiding"] and text)
     doubt = _reason_doubt(sentence, after)
-    found = []
+    interpretations = []
     for pattern, match in matches:
         if pattern.request in p.QUERY_REQUESTS:
             pattern_doubt = doubt if doubt == _IS_SEVERAL else ""
@@ -170,7 +172,7 @@ def _read_with_reason(
             continue
         else:
             pattern_doubt = _question_doubt(pattern, match) or doubt
-        found.append(
+        interpretations.append(
             _read_slots(
                 pattern,
                 match.groupdict(),
@@ -181,7 +183,7 @@ def _read_with_reason(
                 guidance=text if is_guidance else "",
             )
         )
-    return found
+    return interpretations
 
 
 def _find_whole(shape: str) -> list[tuple[p.SentencePattern, re.Match[str]]]:

@@ -490,11 +490,11 @@ def says_easy(text: str, *, is_plan: bool = False) -> bool:
     In a plan the word for a later step may also follow.
     """
     for sentence in _SENTENCE_END.split(text):
-        for found in _EASY.finditer(sentence):
-            before = sentence[max(0, found.start() - 25) : found.start()]
-            after = sentence[found.end() : found.end() + 8]
+        for match in _EASY.finditer(sentence):
+            before = sentence[max(0, match.start() - 25) : match.start()]
+            after = sentence[match.end() : match.end() + 8]
             is_denied = _NEGATED.search(before) or re.match(r"では|じゃ|とは|ではない", after)
-            if not is_denied and not _AFTERWARDS.search(sentence if is_plan else sentence[: found.start()]):
+            if not is_denied and not _AFTERWARDS.search(sentence if is_plan else sentence[: match.start()]):
                 return True
     return False
 
@@ -560,8 +560,8 @@ _IMPOSSIBLE = re.compile(
 def says_possible(text: str) -> bool:
     """True if a text admits that the supposedly infeasible could be done."""
     return any(
-        not _NEGATED.search(text[max(0, found.start() - 15) : found.end()])
-        for found in _POSSIBLE.finditer(text)
+        not _NEGATED.search(text[max(0, match.start() - 15) : match.end()])
+        for match in _POSSIBLE.finditer(text)
     )
 
 

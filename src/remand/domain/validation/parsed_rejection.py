@@ -237,8 +237,8 @@ def range_hours_in(text: str) -> tuple[float, ...]:
 def final_hours(text: str) -> float | None:
     """The duration at the end of a text, as in estimates; None if there is none."""
     ending = text[-ENDING_LENGTH:]
-    found = [match for pattern in (_DURATION, _SPELT) for match in pattern.finditer(ending)]
-    last = max(found, key=lambda match: match.end(), default=None)
+    matches = [match for pattern in (_DURATION, _SPELT) for match in pattern.finditer(ending)]
+    last = max(matches, key=lambda match: match.end(), default=None)
     if last is None or len(ending) - last.end() > TAIL_LENGTH:
         return None
     return hours_in(last.group())[0]

@@ -444,27 +444,27 @@ def check_unexplained_growth(reading: ParsedRejection) -> Issue | None:
 def check_repeated_sub_tasks(reading: ParsedRejection) -> Issue | None:
     """Sub-tasks that are one thing under two titles, or nothing but the task again."""
     titled = [task for task in reading.sub_tasks if task.title.raw]
-    kept: list[ParsedSubTask] = []
+    tasks: list[ParsedSubTask] = []
     for task in titled:
-        if not any(_is_same_sub_task(task, other) for other in kept):
-            kept.append(task)
+        if not any(_is_same_sub_task(task, other) for other in tasks):
+            tasks.append(task)
     if len(titled) < SUB_TASKS:
         return None
     is_new = any(
-        new_thing_count(text, *reading.task) >= 1 for task in kept for text in (task.title, task.scope)
+        new_thing_count(text, *reading.task) >= 1 for task in tasks for text in (task.title, task.scope)
     )
-    return issue("decomposition_repeats") if len(kept) < SUB_TASKS or not is_new else None
+    return issue("decomposition_repeats") if len(tasks) < SUB_TASKS or not is_new else None
 
 
-def _is_same_sub_task(one: ParsedSubTask, other: ParsedSubTask) -> bool:
+def _is_same_sub_task(task: ParsedSubTask, other: ParsedSubTask) -> bool:
     """True when two sub-tasks differ in nothing but how they are put."""
-    if set(one.title.figures) != set(other.title.figures) or set(one.scope.figures) != set(
+    if set(task.title.figures) != set(other.title.figures) or set(task.scope.figures) != set(
         other.scope.figures
     ):
         return False
-    has_scopes = bool(one.scope.stems and other.scope.stems)
-    is_same_scope = has_scopes and set_similarity(one.scope.stems, other.scope.stems) >= SAME_SCOPE
-    titles = set_similarity(_title_subject(one.title), _title_subject(other.title))
+    has_scopes = bool(task.scope.stems and other.scope.stems)
+    is_same_scope = has_scopes and set_similarity(task.scope.stems, other.scope.stems) >= SAME_SCOPE
+    titles = set_similarity(_title_subject(task.title), _title_subject(other.title))
     return is_same_scope or (titles >= SAME_TITLE and not has_scopes)
 
 

@@ -40,7 +40,7 @@ ALSO_WEAK = 0.6
 
 def weighted_features(reading: ParsedRejection) -> tuple[Feature, ...]:
     """What was measured against what is usual, with its weight, the weightiest first."""
-    found = [
+    features = [
         Feature(
             name=name,
             field=field_of(weakness_code(name, reading.reason)),
@@ -53,12 +53,12 @@ def weighted_features(reading: ParsedRejection) -> tuple[Feature, ...]:
     ]
     if brevity_benefit(reading):
         note = "The record is brief, or in a language without word lists, so the measures say little."
-        found.append(
+        features.append(
             Feature(
                 name="benefit", field="reason_detail", value=1.0, weight=brevity_benefit(reading), note=note
             )
         )
-    return tuple(sorted(found, key=lambda feature: -abs(feature.contribution)))
+    return tuple(sorted(features, key=lambda feature: -abs(feature.contribution)))
 
 
 def total_score(reading: ParsedRejection, features: Iterable[Feature]) -> float:

@@ -164,7 +164,7 @@ def _make_printer(context: Context) -> DemoPrinter:
 
 
 def _render_summary(data: dict[str, Any], keep: str | None) -> Callable[[Console], None]:
-    found = msgspec.convert(data, WorkReport)
+    report = msgspec.convert(data, WorkReport)
     looks = [
         "remand demo --serve         run it again and view it in the browser",
         "remand demo --keep DIR      run it again and keep the repository",
@@ -178,7 +178,7 @@ def _render_summary(data: dict[str, Any], keep: str | None) -> Callable[[Console
     def show(out: Console) -> None:
         out.print()
         out.print("● The report: remand analyze runs", style="bold")
-        runs_page(found)(out)
+        runs_page(report)(out)
         out.print("Turns, tokens and cost are scripted. Times are real.")
         out.print(
             f"{format_count(data['events'], 'event')}, every chain intact, {data['seconds']:.0f} s in total."

@@ -73,16 +73,16 @@ def agent_checks(tested: SandboxReport, *, is_off: bool = False, is_verbose: boo
         "" if is_confined else f"Install bubblewrap to confine them ({tested.detail}).",
     )
     held = [probe.name for probe in tested.attacks if probe.held]
-    lost = [probe for probe in tested.attacks if not probe.held]
+    attacks = [probe for probe in tested.attacks if not probe.held]
     names = [
-        f"{probe.name} ({probe.excuse or probe.detail})" if is_confined else probe.name for probe in lost
+        f"{probe.name} ({probe.excuse or probe.detail})" if is_confined else probe.name for probe in attacks
     ]
     yield Check(
         "agent probes",
         not (is_confined and tested.breaches),
         f"{len(held)} of {len(tested.attacks)} attacks by an agent were blocked"
         + (f": {', '.join(held)}" if is_verbose and held else ""),
-        f"Not blocked: {', '.join(names)}." if lost else "",
+        f"Not blocked: {', '.join(names)}." if attacks else "",
     )
 
 
@@ -255,19 +255,19 @@ def _checks(context: Context) -> Iterator[Check]:
     yield _configuration(context)
     with suppress(EnvironmentFault):
         yield from command_checks(opened.settings.settings().team)
-    found = verify_ledger(opened.ledger)
+    report = verify_ledger(opened.ledger)
     with opened.store.read() as tx:
         conflicts = sum(len(task.inbox.conflicts) for task in tx.tasks.every())
-    count = len(found.problems)
+    count = len(report.problems)
     yield Check(
         "log",
-        found.ok,
-        f"{format_count(found.events, 'event')}, {format_count(count, 'problem')}",
-        "" if found.ok else "`remand log verify` names each by file and line.",
+        report.ok,
+        f"{format_count(report.events, 'event')}, {format_count(count, 'problem')}",
+        "" if report.ok else "`remand log verify` names each by file and line.",
     )
     yield size_check(event_bytes(opened.ledger))
     yield _clock(context)
-    yield _keys(context, [event for event in found.unconfirmed if event.doubt is not Doubt.VOID])
+    yield _keys(context, [event for event in report.unconfirmed if event.doubt is not Doubt.VOID])
     with suppress(EnvironmentFault):
         yield _names(context)
     yield Check(
@@ -337,16 +337,14 @@ def size_check(size: int) -> Check:
 
 
 def _clock(context: Context) -> Check:
-    found = find_events_ahead(context.opened_ledger.ledger)
-    if found.is_repairable:
-        detail = f"the latest event is from {found.clock}, and this machine's clock says {found.now}"
+    findings = find_events_ahead(context.opened_ledger.ledger)
+    if findings.is_repairable:
+        detail = f"the latest event is from {findings.clock}, and this machine's clock says {findings.now}"
         fix = "If the clock is wrong, correct it; otherwise `remand log repair` says what to do."
         return Check("clock", False, detail, fix)
-    if found.held:
-        count = "1 event is" if len(found.held) == 1 else f"{len(found.held)} events are"
-        detail = (
-            f"{count} held back, ahead of this machine's clock ({found.now}), from {found.held[0].event.ts}"
-        )
+    if findings.held:
+        count = "1 event is" if len(findings.held) == 1 else f"{len(findings.held)} events are"
+        detail = f"{count} held back, ahead of this machine's clock ({findings.now}), from {findings.held[0].event.ts}"
         fix = "Run `remand log repair` on the machine that wrote it, or correct this machine's clock."
         return Check("clock", False, detail, fix)
     return Check("clock", True, "no event is ahead of this machine's clock")
@@ -364,7 +362,7 @@ def _keys(context: Context, unconfirmed: Sequence[UnconfirmedEvent]) -> Check:
             f"the base does not trust this machine's key {own.id}" if own else "this machine has no key yet"
         )
         return Check("keys", False, f"{detail}, {count}", TRUST_INSTRUCTIONS)
-    if any(found.doubt is Doubt.NOT_IMPORTED for found in unconfirmed):
+    if any(event.doubt is Doubt.NOT_IMPORTED for event in unconfirmed):
         fix = "Lines of GoT tools count after `remand log import .got`; `remand keys` shows whose the others are."
         return Check("keys", True, count, fix)
     if own is None:

@@ -53,8 +53,8 @@ def run(arguments: list[str]) -> int:
     try:
         os.getcwd()
     except FileNotFoundError:
-        gone = errors.EnvironmentFault("This folder was deleted. Change to an existing one, then repeat.")
-        return cli.report_failure(call, context.CallOrigin("", {}, sys.stdout, sys.stderr), gone)
+        fault = errors.EnvironmentFault("This folder was deleted. Change to an existing one, then repeat.")
+        return cli.report_failure(call, context.CallOrigin("", {}, sys.stdout, sys.stderr), fault)
     if not call.key:
         # Under one key, a call that a lost coordinator may have carried out is not carried out again.
         call.key = f"cli-{os.urandom(8).hex()}"

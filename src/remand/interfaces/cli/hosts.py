@@ -132,7 +132,7 @@ def _relay(context: Context) -> Result:
         known_by = origin.caller.known_by(words.agent)
         if words.event in hook_calls.TOOL_RESULT_EVENTS:
             return _claimed_task(context, words)
-    found = answer_session(
+    answer = answer_session(
         words,
         place,
         deadline=words.patience,
@@ -140,8 +140,8 @@ def _relay(context: Context) -> Result:
         known_by=known_by,
         caller=origin.caller,
     )
-    data = {"kind": found.kind, "text": found.text, "notice": found.notice}
-    return Result(data, found.text or found.kind)
+    data = {"kind": answer.kind, "text": answer.text, "notice": answer.notice}
+    return Result(data, answer.text or answer.kind)
 
 
 def _own_words(caller: Caller, words: SessionCall) -> SessionCall:

@@ -187,28 +187,28 @@ def _revoke(context: Context) -> Result:
     tip = opened.settings.tip()
     published = decode_groups(event_publisher.GitPublisher(context.place).lines_at(tip)) if tip else []
     with opened.store.read() as view:
-        found = keys.plan_revocation(
+        revocation = keys.plan_revocation(
             view, key, published, verifier=opened.ledger.verifier(view), start=options.start
         )
     data = {
         **_plain(key),
-        "line": f"{keys.trusted_entry_text(key, found.ends)},",
+        "line": f"{keys.trusted_entry_text(key, revocation.ends)},",
         "written": False,
-        "until": msgspec.to_builtins(found.ends),
-        "source": found.source,
-        **_change_data(found.change),
+        "until": msgspec.to_builtins(revocation.ends),
+        "source": revocation.source,
+        **_change_data(revocation.change),
     }
     if options.write and key.id in here:
-        data["written"] = ProjectFile(context.place.root).end_trust(key, found.ends)
+        data["written"] = ProjectFile(context.place.root).end_trust(key, revocation.ends)
         _require_written(data)
-    where = _WHERE[found.source]
+    where = _WHERE[revocation.source]
     rows = [f"Key {key.id} counts up to {where}, and no further."]
     if options.start:
         session = options.start.rpartition(":")[0]
         rows = [
             f"Session {session} counts up to the event before {options.start}; other sessions up to {where}."
         ]
-    rows += _change_rows(found.change)
+    rows += _change_rows(revocation.change)
     how = "is in remand.toml now" if options.write else "replaces the key's entry in `[keys]` of remand.toml"
     rows += [data["line"], f"This {how}. {_COMMIT_HINT}"]
     own = opened.ledger.keys.own()
@@ -268,12 +268,12 @@ def _adopt(context: Context) -> Result:
     if options.yes and not reason:
         raise UsageError("Give the reason why you vouch for these events: --reason TEXT. It is recorded.")
     with opened.store.read() as view:
-        found = [keys.find_adoptable(view, name) for name in dict.fromkeys(options.sessions)]
-        change = keys.preview_trust_change(view, gained=[event for one in found for event in one.events])
+        events = [keys.find_adoptable(view, name) for name in dict.fromkeys(options.sessions)]
+        change = keys.preview_trust_change(view, gained=[event for one in events for event in one.events])
     adopted = keys.adopt_sessions(opened.ledger, options.sessions, reason, actor) if options.yes else []
     data = {
         "sessions": [
-            {"session": one.session, "events": len(one.events), "number": one.last or None} for one in found
+            {"session": one.session, "events": len(one.events), "number": one.last or None} for one in events
         ],
         "adopted": bool(adopted),
         "reason": reason or None,
@@ -281,7 +281,7 @@ def _adopt(context: Context) -> Result:
     }
     if adopted:
         rows = ["These events count from now on, here and wherever this machine's key is trusted."]
-    elif any(one.events for one in found):
+    elif any(one.events for one in events):
         rows = [
             "Nothing was changed. Repeat with --yes --reason TEXT to vouch for these events with your key."
         ]
@@ -310,14 +310,14 @@ def _find_key(context: Context, text: str) -> PublicKey:
         *ProjectFile(context.place.root).trusted_keys(),
         *((own,) if own else ()),
     ]
-    found = next((key for key in known if key.id == text), None)
-    if found is None:
+    public_key = next((key for key in known if key.id == text), None)
+    if public_key is None:
         is_id = len(text) == ID_DIGITS and all(digit in "0123456789abcdef" for digit in text)
         what = f"No key with the id {text} is known here" if is_id else "That is neither a key nor an id"
         raise UsageError(
             f"{what}. Give the whole key, or the line that `remand keys request` prints on its machine."
         )
-    return found
+    return public_key
 
 
 ROLES = (*TokenRole, Role.LEAD, Role.TESTER)
@@ -334,7 +334,7 @@ _MAX_DIGITS = 9
 )  # fmt: skip
 def _create_token(context: Context) -> Result:
     actor, options, opened = context.user(), context.arguments, context.opened_ledger
-    made = tokens.create_token(
+    token = tokens.create_token(
         opened.ledger,
         opened.settings.rules(),
         actor,
@@ -345,13 +345,13 @@ def _create_token(context: Context) -> Result:
         known_by=context.known_by(actor.name),
     )
     data = {
-        "token_id": made.token_id,
-        "token": made.text,
+        "token_id": token.token_id,
+        "token": token.text,
         "member": options.member,
-        "role": made.role,
-        "expires_at": made.expires_at,
+        "role": token.role,
+        "expires_at": token.expires_at,
     }
-    text = f"{made.text}\nThis token is valid as {made.role} until {format_time(made.expires_at)}. It is not shown again."
+    text = f"{token.text}\nThis token is valid as {token.role} until {format_time(token.expires_at)}. It is not shown again."
     return Result(data, text)
 
 

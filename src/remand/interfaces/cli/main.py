@@ -242,8 +242,8 @@ def _finish(context: Context, warnings: _Warnings) -> None:
         known = finish_call(context.place, context.gateway.already_open_ledger)
     elif known is None:
         place = opened.place if opened else locate(context.folder)
-        found = unseen_counts(place, opened) if place else UnseenCounts()
-        known = CallWarnings(damage=log_warning(found), reminder=reminder(found))
+        counts = unseen_counts(place, opened) if place else UnseenCounts()
+        known = CallWarnings(damage=log_warning(counts), reminder=reminder(counts))
     warnings.damage, warnings.reminder = known.damage, "" if context.is_confined else known.reminder
     if context.has_opened_ledger:
         warnings.fault, warnings.key, warnings.held = known.fault, known.key, known.held
@@ -251,13 +251,13 @@ def _finish(context: Context, warnings: _Warnings) -> None:
 
 def finish_call(place: LedgerLocation, opened: OpenLedger | None) -> CallWarnings:
     """The steps after a call, or after many calls of a server; returns the warnings."""
-    found, fault = after_call(place, opened).run()
+    counts, fault = after_call(place, opened).run()
     return CallWarnings(
         fault=f"remand: {clean(fault)}\n" if fault else "",
         key=key_warning(views.untrusted_writer(place.database, opened.view if opened else None)),
         held=held_events_warning(opened.store) if opened else "",
-        damage=log_warning(found),
-        reminder=reminder(found),
+        damage=log_warning(counts),
+        reminder=reminder(counts),
     )
 
 

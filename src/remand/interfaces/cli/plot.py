@@ -223,14 +223,14 @@ def _spans(analysis: Analysis, most: int = 60) -> tuple[list[date], list[int], l
 
 def _blockers(axes: Axes, analysis: Analysis, fonts: _Fonts) -> None:
     axes.set_title("Most common blockers")
-    found = analysis.blocker_clusters[:_MOST_BLOCKERS]
-    if not found:
+    clusters = analysis.blocker_clusters[:_MOST_BLOCKERS]
+    if not clusters:
         _draw_empty(axes, "no blockers")
         return
-    axes.barh(range(len(found)), [one.count for one in found], color="#3a9ec2", height=0.32)
-    for place, one in enumerate(found):
-        axes.text(0, place - 0.24, f" {fonts.label(one.example)}", va="bottom", fontsize=8)
+    axes.barh(range(len(clusters)), [one.count for one in clusters], color="#3a9ec2", height=0.32)
+    for place, cluster in enumerate(clusters):
+        axes.text(0, place - 0.24, f" {fonts.label(cluster.example)}", va="bottom", fontsize=8)
     axes.set_yticks([])
-    axes.set_ylim(max(len(found), 4) - 0.6, -0.75)
+    axes.set_ylim(max(len(clusters), 4) - 0.6, -0.75)
     _count_along(axes.xaxis)
     axes.set_xlabel("accepted rejections, near-duplicates merged")

@@ -69,23 +69,23 @@ class LedgerBoard:
         self.why_not = ANSWERS_CONFINED if context.is_confined else ""
 
     def _open(self, recent: int = 0) -> None:
-        given = self._context
+        context = self._context
         call = CommandCall(
-            given.call.command,
-            given.call.rest,
-            folder=given.call.folder,
-            actor=given.call.actor,
-            key=f"{given.call.key}.top" if given.call.key else "",
+            context.call.command,
+            context.call.rest,
+            folder=context.call.folder,
+            actor=context.call.actor,
+            key=f"{context.call.key}.top" if context.call.key else "",
         )
-        self._own = Context(call, Namespace(), given.origin)
+        self._own = Context(call, Namespace(), context.origin)
         self._watch = make_watch(self._own.opened_ledger, recent)
         self._thorough_at = time.monotonic()
 
     def _open_again(self) -> None:
         """Continues with the ledger that replaced the previous one."""
-        gone = self._own.opened_ledger
+        ledger = self._own.opened_ledger
         self._open()
-        gone.close()
+        ledger.close()
 
     def now(self) -> Instant:
         return self._watch.now()

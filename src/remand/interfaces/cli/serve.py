@@ -75,16 +75,16 @@ def _import(context: Context) -> Result:
     options = context.arguments
     sync = forge_sync(context.opened_ledger, inherited_environment())
     try:
-        found = sync.import_issues(options.label, is_dry=options.dry_run)
+        issue_import = sync.import_issues(options.label, is_dry=options.dry_run)
     except ForgeFault as fault:
         raise EnvironmentFault(str(fault)) from None
     verb = "would become" if options.dry_run else "is now"
-    rows = [f"{issue.alias} {verb} {issue.task_id}: {issue.title}" for issue in found.imported]
-    rows += [f"{issue.alias} was skipped: {issue.why}" for issue in found.skipped]
+    rows = [f"{issue.alias} {verb} {issue.task_id}: {issue.title}" for issue in issue_import.imported]
+    rows += [f"{issue.alias} was skipped: {issue.why}" for issue in issue_import.skipped]
     rows.append(
-        f"{len(found.imported)} imported, {len(found.known)} already known, {len(found.skipped)} skipped"
+        f"{len(issue_import.imported)} imported, {len(issue_import.known)} already known, {len(issue_import.skipped)} skipped"
     )
-    return Result(msgspec.to_builtins(found), "\n".join(rows))
+    return Result(msgspec.to_builtins(issue_import), "\n".join(rows))
 
 
 def render_poll(polled: PollResult) -> str:
@@ -148,11 +148,11 @@ def describe_coordinator(context: Context) -> tuple[dict[str, Any], str]:
     as data, and in a few words.
     """
     folders = folders_of(context.place)
-    found, data = ask_status(folders.socket), {"socket": folders.socket}
-    if found is not None:
-        until = ", until nobody calls for 15 minutes" if found.ends_when_idle else ""
-        text = f"running since {found.since}{until} (pid {found.pid}, version {found.version})"
-        return {"running": True, **data, **msgspec.to_builtins(found)}, f"{text} at {folders.socket}"
+    status, data = ask_status(folders.socket), {"socket": folders.socket}
+    if status is not None:
+        until = ", until nobody calls for 15 minutes" if status.ends_when_idle else ""
+        text = f"running since {status.since}{until} (pid {status.pid}, version {status.version})"
+        return {"running": True, **data, **msgspec.to_builtins(status)}, f"{text} at {folders.socket}"
     why, failure = (
         start_obstacle(context.start_facts()),
         background_start.last_failure(folders.coordinator_log),

@@ -154,14 +154,14 @@ def _take_output_file(rest: list[str]) -> tuple[list[str], str]:
 def _write_output(call: CommandCall, output: bytes, name: str) -> bytes:
     """Writes a document to a file, and reports it as the command does with a local ledger."""
     path = os.path.join(os.getcwd(), name)
-    found = hook_calls.parse(output)
-    text = found.first("text") if call.is_json else None
+    payload = hook_calls.parse(output)
+    text = payload.first("text") if call.is_json else None
     try:
         with open(path, "wb") as file:
             file.write(text.encode("utf-8", "surrogateescape") if isinstance(text, str) else output)
     except OSError as error:
         raise errors.EnvironmentFault(f"{path} cannot be written: {error.strerror}.") from None
-    shape = found.text("format") or "json"
+    shape = payload.text("format") or "json"
     said = hook_calls.compose({"format": shape, "file": path}) if call.is_json else f"written to {path}"
     return f"{said}\n".encode("utf-8", "surrogateescape")
 
@@ -172,17 +172,17 @@ def _with_commit(
     """The words of a call with the full id of its commit, which is delivered to the server if needed."""
     options = cli.command_parser(call.command)[1].parse_args(call.rest)
     place = startup.locate(call.folder)
-    found = startup.repository.GitRepository(place).commit(options.commit) if place is not None else None
-    if found is None or place is None:
+    commit = startup.repository.GitRepository(place).commit(options.commit) if place is not None else None
+    if commit is None or place is None:
         return call.rest  # the server may have what is not here
     if call.command in SUBMISSIONS:
         kind, argument = SUBMISSIONS[call.command]
         name = getattr(options, argument) or ""
         clone = startup.remote.CloneCommits(place, environment)
         startup.server.CommitDelivery(server, clone).deliver(
-            kind, name, found.sha, seconds, lambda away: _report_unavailable(away, seconds)
+            kind, name, commit.sha, seconds, lambda away: _report_unavailable(away, seconds)
         )
-    return [f"--commit={found.sha}", *client.without_options(call.rest, ("--commit",))]
+    return [f"--commit={commit.sha}", *client.without_options(call.rest, ("--commit",))]
 
 
 def _wait_for_own_gates(server: startup.server.ServerClient, call: CommandCall) -> None:

@@ -120,9 +120,9 @@ def _init(context: Context) -> Result:
     hosts = list(
         dict.fromkeys([*options.hosts, *named, *setup.host_files.outdated_hosts(setup.host_worktrees(place))])
     )
-    done = Installation([], [], [], [])
+    installation = Installation([], [], [], [])
     if hosts:
-        done = setup.host_files.install_hosts(
+        installation = setup.host_files.install_hosts(
             setup.host_worktrees(place), hosts, _executable(), is_portable=options.portable
         )
     unnamed = "" if is_new else _add_hosts_to_config(path, hosts)
@@ -134,15 +134,15 @@ def _init(context: Context) -> Result:
         "root": place.root,
         "config": path,
         "gates": list(settings.gates or ()),
-        "hooks": done.hooks,
-        "mcp": done.servers,
-        "commit": sorted({*done.cleaned, *done.shared}),
+        "hooks": installation.hooks,
+        "mcp": installation.servers,
+        "commit": sorted({*installation.cleaned, *installation.shared}),
         "missing": missing,
         "request": request or None,
         "director": _director_offer(context, hosts) or None,
     }
     data["baseline"] = [_trial_data(one) for one in trials]
-    rows = _page(context, is_new=is_new, is_first=is_first, missing=missing, hosts=hosts, done=done)
+    rows = _page(context, is_new=is_new, is_first=is_first, missing=missing, hosts=hosts, done=installation)
     if trials:
         rows += "\n".join(["", "", "Measured on HEAD:", *_trial_rows(trials)])
     rows += f"\n\nnote  {noted}" if noted else ""
@@ -345,17 +345,17 @@ def _try_left_out(context: Context, path: str) -> list[GateTrial]:
     return trials
 
 
-def _trial_data(one: GateTrial) -> dict[str, Any]:
-    found = one.measured.found
+def _trial_data(trial: GateTrial) -> dict[str, Any]:
+    measurement = trial.measured.found
     return {
-        "gate": one.gate.name,
-        "status": str(one.status),
-        "line": _trial_line(one),
-        "figures": dict(found.figures) if found else {},
-        "seconds": round(one.measured.seconds, 1),
-        "fault": one.fault or None,
-        "fix": one.fix or None,
-        "output": one.measured.output or None,
+        "gate": trial.gate.name,
+        "status": str(trial.status),
+        "line": _trial_line(trial),
+        "figures": dict(measurement.figures) if measurement else {},
+        "seconds": round(trial.measured.seconds, 1),
+        "fault": trial.fault or None,
+        "fix": trial.fix or None,
+        "output": trial.measured.output or None,
     }
 
 
@@ -364,13 +364,13 @@ def _trial_rows(trials: Sequence[GateTrial]) -> Iterator[str]:
     yield from (f"  {gate_title(one.gate.name):<8} {_trial_line(one)}" for one in trials)
 
 
-def _trial_line(one: GateTrial) -> str:
-    if one.fault or one.measured.found is None:
-        return f"commented out in remand.toml: {one_line(one.fault, 700)}"
-    figures = one.measured.found.figures
+def _trial_line(trial: GateTrial) -> str:
+    if trial.fault or trial.measured.found is None:
+        return f"commented out in remand.toml: {one_line(trial.fault, 700)}"
+    figures = trial.measured.found.figures
     kept = figures.get("failures", 0.0) + figures.get("errors", 0.0)
     excuse = "; the base has these, so only more of them count" if kept else ""
-    return f"{render_figures(figures, one.gate.parser)}, {one.measured.seconds:.0f} s{excuse}"
+    return f"{render_figures(figures, trial.gate.parser)}, {trial.measured.seconds:.0f} s{excuse}"
 
 
 def _executable() -> str:
@@ -442,25 +442,33 @@ def _trust_instructions(context: Context, request: str) -> str:
     )
 
 
-def _to_commit(place: LedgerLocation, done: Installation) -> str:
+def _to_commit(place: LedgerLocation, installation: Installation) -> str:
     """The files to commit."""
-    changed = [os.path.relpath(path, place.worktree) for path in sorted({*done.cleaned, *done.shared})]
+    changed = [
+        os.path.relpath(path, place.worktree)
+        for path in sorted({*installation.cleaned, *installation.shared})
+    ]
     return f"{', '.join(['remand.toml', *changed, '.got/.gitignore'])} and .got/.gitattributes"
 
 
 def _remove(context: Context) -> Result:
     require_user(context, "init --remove")
     place = context.place
-    done = setup.host_files.remove_hosts(setup.host_worktrees(place))
+    installation = setup.host_files.remove_hosts(setup.host_worktrees(place))
     notes.SoloSessions(folders_of(place).solo).clear_switch()
-    shown = [f"  removed Remand's hooks from {path}" for path in done.hooks] or [
+    shown = [f"  removed Remand's hooks from {path}" for path in installation.hooks] or [
         "  there were no Remand hooks"
     ]
-    shown += [f"  removed Remand's MCP server from {path}" for path in done.servers]
-    shown += [f"  commit {path}" for path in done.shared]
+    shown += [f"  removed Remand's MCP server from {path}" for path in installation.servers]
+    shown += [f"  commit {path}" for path in installation.shared]
     named = context.opened_ledger.settings.settings().hosts
     if named:
         shown.append(f"  delete {changes.hosts_line(named)} in remand.toml if no clone should have them")
     rows = [*shown, "Kept: remand.toml and .got/. Delete them to forget everything."]
-    data = {"root": place.root, "hooks": done.hooks, "mcp": done.servers, "commit": done.shared}
+    data = {
+        "root": place.root,
+        "hooks": installation.hooks,
+        "mcp": installation.servers,
+        "commit": installation.shared,
+    }
     return Result(data, "\n".join(rows))

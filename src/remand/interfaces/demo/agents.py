@@ -71,12 +71,12 @@ class DemoAgent:
     def remand(self, *arguments: str, given: str = "") -> dict[str, Any]:
         """Calls the command line; a refusal is an answer."""
         self._turns += 1
-        done = subprocess.run(
+        process = subprocess.run(
             [*REMAND, *arguments, "--json"], input=given, capture_output=True, text=True, check=False
         )
-        if not done.stdout:
-            sys.exit(f"`remand {' '.join(arguments)}` ended with {done.returncode}: {done.stderr}")
-        answer: dict[str, Any] = json.loads(done.stdout)
+        if not process.stdout:
+            sys.exit(f"`remand {' '.join(arguments)}` ended with {process.returncode}: {process.stderr}")
+        answer: dict[str, Any] = json.loads(process.stdout)
         return answer
 
     def submit(self) -> dict[str, Any]:
@@ -101,8 +101,8 @@ class DemoAgent:
 
 def git(*arguments: str) -> str:
     """Calls git; raises if it fails."""
-    done = subprocess.run(["git", *arguments], capture_output=True, text=True, check=True)
-    return done.stdout.strip()
+    process = subprocess.run(["git", *arguments], capture_output=True, text=True, check=True)
+    return process.stdout.strip()
 
 
 def _match_groups(pattern: re.Pattern[str], text: str, groups: int) -> tuple[str, ...]:

@@ -235,7 +235,7 @@ class DemoEnvironment:
         self._scheduler: subprocess.Popen[str] | None = None
 
     def git(self, *arguments: str, folder: str = "") -> str:
-        done = subprocess.run(
+        process = subprocess.run(
             ["git", *arguments],
             cwd=folder or self.repository,
             env=self._environment,
@@ -243,14 +243,14 @@ class DemoEnvironment:
             text=True,
             check=True,
         )
-        return done.stdout.strip()
+        return process.stdout.strip()
 
     def remand(self, *arguments: str, folder: str = "", is_quiet: bool = False) -> Any:
         """Runs the command line, prints the call, and returns its answer."""
         if not is_quiet:
             words = (f'"{word}"' if " " in word or "#" in word else word for word in arguments)
             self._say("$ remand " + " ".join(words))
-        done = subprocess.run(
+        process = subprocess.run(
             [*ENTRY, *arguments, "--json"],
             cwd=folder or self.repository,
             env=self._environment,
@@ -259,9 +259,9 @@ class DemoEnvironment:
             timeout=120,
             check=False,
         )
-        if not done.stdout:
-            fail(f"remand {' '.join(arguments)} says nothing but {done.stderr}")
-        return json.loads(done.stdout)
+        if not process.stdout:
+            fail(f"remand {' '.join(arguments)} says nothing but {process.stderr}")
+        return json.loads(process.stdout)
 
     def write(self, files: dict[str, str]) -> None:
         """Writes files of the repository, and stages them in git."""

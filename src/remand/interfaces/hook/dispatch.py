@@ -147,7 +147,7 @@ def _ask_coordinator(
 
 def parse_relayed_answer(code: int, output: bytes) -> HookAnswer | None:
     """The answer to a forwarded call; None if there is none because it failed, or because a gate has to run."""
-    found = hook_calls.parse(output)
-    if code or found.text("kind") not in hook_calls.KINDS:
+    payload = hook_calls.parse(output)
+    if code or payload.text("kind") not in hook_calls.KINDS:
         return None
-    return HookAnswer(found.text("kind"), found.text("text"), notice=found.text("notice"))
+    return HookAnswer(payload.text("kind"), payload.text("text"), notice=payload.text("notice"))

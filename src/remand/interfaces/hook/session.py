@@ -69,10 +69,10 @@ def find_recent_claim(
     now = opened.ledger.clock.now()
     with opened.store.read() as view:
         own = People(view, opened.settings.rules().team).recorded_name(agent)
-        held = [task for task in view.tasks.every() if task.claim is not None]
+        tasks = [task for task in view.tasks.every() if task.claim is not None]
     fitting = [
         (task.claim.claimed_at, task.id, task.claim.agent)
-        for task in held
+        for task in tasks
         if task.claim is not None
         and add_seconds(task.claim.claimed_at, seconds) > now
         and (task.claim.agent == own if own else task.id in ids)

@@ -121,11 +121,11 @@ class _SoloHook:
     def _start(self, record: notes.SoloSession) -> notes.SoloSession:
         """Takes the current working tree, and the rules in it, as the start."""
         store = self._store
-        taken = store.take()
-        store.keep(record.name, taken.commit)
-        record.commit = record.last_commit = taken.commit
-        record.tree = record.last_tree = record.told_tree = taken.tree
-        record.left_out = taken.left_out
+        snapshot = store.take()
+        store.keep(record.name, snapshot.commit)
+        record.commit = record.last_commit = snapshot.commit
+        record.tree = record.last_tree = record.told_tree = snapshot.tree
+        record.left_out = snapshot.left_out
         record.config = self._config()
         record.head_log = solo_notes.head_log_size(self._place)
         record.pending = record.attempted = ""
@@ -181,12 +181,12 @@ class _SoloHook:
 
     def _judge(self, record: notes.SoloSession, until: float) -> HookAnswer:
         store = self._store
-        taken = store.take(startup.snapshots.TreeSnapshot(record.last_commit, record.last_tree))
-        record.last_commit, record.last_tree, record.left_out = taken
-        if taken.tree == record.tree:
+        snapshot = store.take(startup.snapshots.TreeSnapshot(record.last_commit, record.last_tree))
+        record.last_commit, record.last_tree, record.left_out = snapshot
+        if snapshot.tree == record.tree:
             return HookAnswer.allow()
-        store.keep(f"{record.name}-end", taken.commit)
-        changed = store.changed_paths(record.commit, taken.commit)
+        store.keep(f"{record.name}-end", snapshot.commit)
+        changed = store.changed_paths(record.commit, snapshot.commit)
         own = self._own_paths(record, changed)
         try:
             settings = parse(record.config)
@@ -194,7 +194,7 @@ class _SoloHook:
             is_news = self._sessions.is_first(f"config-{record.tree}")
             return HookAnswer.allow(self._speak(record, f"Remand cannot measure: {error}") if is_news else "")
         stop = solo.SoloStop(
-            tree=taken.tree,
+            tree=snapshot.tree,
             start_tree=record.tree,
             touched=own,
             policy=settings.gate_policy,
@@ -277,9 +277,9 @@ class _SoloHook:
                 self._sessions.save(record)
             if not self._runs.wait(_run_name(record), until - time.monotonic()):
                 return None
-            found = self._result(record)
-            if found is not None and found.tree == record.last_tree:
-                return found
+            result = self._result(record)
+            if result is not None and result.tree == record.last_tree:
+                return result
         return None
 
     def _last_result(self, record: notes.SoloSession) -> dict[str, str]:

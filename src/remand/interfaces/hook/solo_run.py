@@ -43,16 +43,19 @@ def main(arguments: list[str]) -> int:
         foreign=foreign,
         left_out=record.left_out,
     )
-    found = SoloMeasurement(own, open_session_ledger(place).ledger).measure(work)
-    sessions.write_result(name, _result_fields(sessions, record, found, foreign))
+    verdict = SoloMeasurement(own, open_session_ledger(place).ledger).measure(work)
+    sessions.write_result(name, _result_fields(sessions, record, verdict, foreign))
     forget_old(sessions, startup.snapshots.SnapshotStore(folder, place))
     return 0
 
 
 def _result_fields(
-    sessions: notes.SoloSessions, record: notes.SoloSession, found: SoloVerdict, foreign: tuple[str, ...]
+    sessions: notes.SoloSessions,
+    record: notes.SoloSession,
+    solo_verdict: SoloVerdict,
+    foreign: tuple[str, ...],
 ) -> dict[str, object]:
-    verdict, is_own = found
+    verdict, is_own = solo_verdict
     earlier = sessions.result(record.name).get("verdict", "")
     before = msgspec.json.decode(earlier, type=Verdict) if earlier and record.blocks else None
     return {

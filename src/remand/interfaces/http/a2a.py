@@ -85,29 +85,29 @@ def make_wire_task(row: Mapping[str, Any], questions: Iterable[Mapping[str, Any]
     """Converts a task from `remand task show` (or a row of `task list`) and the open questions to an A2A task."""
     asked = [question for question in questions if question.get("task_id") == row["task_id"]]
     state = task_state(row, asked)
-    made = wire.Task(id=row["task_id"], context_id=context_id(row), status=wire.TaskStatus(state=state))
+    task = wire.Task(id=row["task_id"], context_id=context_id(row), status=wire.TaskStatus(state=state))
     history = row.get("history") or ()
     if history:
-        made.status.timestamp.FromJsonString(history[-1]["ts"])
+        task.status.timestamp.FromJsonString(history[-1]["ts"])
     reasons = list(find_reasons(row)) if state != wire.TASK_STATE_COMPLETED else []
     if reasons or asked:
-        made.status.message.CopyFrom(_status_message(row, reasons, asked))
-    made.metadata.update(
+        task.status.message.CopyFrom(_status_message(row, reasons, asked))
+    task.metadata.update(
         {"status": row["status"], "title": row["title"], "priority": row["priority"], "agent": row["agent"]}
     )
     if row.get("submission"):
         work = {"commit": row["submission"]["commit"], "branch": row["branch"], "pr": row["pr"]}
-        made.artifacts.append(new_data_artifact("submission", work, artifact_id="submission"))
-    return made
+        task.artifacts.append(new_data_artifact("submission", work, artifact_id="submission"))
+    return task
 
 
 def refusal_task(message: wire.Message, reason: Mapping[str, Any]) -> wire.Task:
     """The answer to a task that was refused. The ledger does not store it; its id is that of the message."""
     name = f"refused-{message.message_id}"
-    made = wire.Task(id=name, context_id=message.context_id or name)
-    made.status.state = wire.TASK_STATE_REJECTED
-    made.status.message.CopyFrom(_message(name, name, str(reason["message"]), {"reasons": [dict(reason)]}))
-    return made
+    task = wire.Task(id=name, context_id=message.context_id or name)
+    task.status.state = wire.TASK_STATE_REJECTED
+    task.status.message.CopyFrom(_message(name, name, str(reason["message"]), {"reasons": [dict(reason)]}))
+    return task
 
 
 def find_reasons(row: Mapping[str, Any]) -> Iterator[dict[str, Any]]:

@@ -166,12 +166,12 @@ def _lead_to(address: str) -> bytes:
 
 
 def _provider(context: ServerContext) -> IdentityProvider:
-    found = context.authenticator.options.provider
-    if found is None:
+    provider = context.authenticator.options.provider
+    if provider is None:
         raise HttpProblem(
             NOT_FOUND, "not_found", "No provider is configured: `[server.oidc]` in remand.toml."
         )
-    return found
+    return provider
 
 
 def _origin(context: ServerContext, scope: Scope) -> str:

@@ -141,8 +141,8 @@ class BrowserSessions:
 
     def find(self, secret: str) -> BrowserSession | None:
         """The session as last read; None if there is none."""
-        _, found = self._seen.get(secret_hash(secret), (0.0, None))
-        return found
+        _, session = self._seen.get(secret_hash(secret), (0.0, None))
+        return session
 
     def _note(self, secret: str, session: BrowserSession | None) -> None:
         name = secret_hash(secret)

@@ -98,11 +98,11 @@ class DirectorRejectionHandler:
         self, manager: TaskManager, rejection: TaskRejection, task_context: Mapping[str, Any]
     ) -> RejectionDecision:
         facts = _validation_facts(manager.graph, rejection)
-        found = self.validator.assess(rejection, task_context, facts)
+        assessment = self.validator.assess(rejection, task_context, facts)
         if not isinstance(rejection.task_id, str) or not rejection.task_id:
-            return self._override(rejection, [UNNAMED, *found.issues])
-        if not found.is_valid:
-            return self._override(rejection, list(found.issues))
+            return self._override(rejection, [UNNAMED, *assessment.issues])
+        if not assessment.is_valid:
+            return self._override(rejection, list(assessment.issues))
         reason = rejection.reason or RejectionReason.BLOCKER
         fields = {**task_context, "id": rejection.task_id}
         drawn = director.plan_decision(director.AUTOMATIC[reason], rejection, fields, facts)

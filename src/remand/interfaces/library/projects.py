@@ -138,16 +138,16 @@ class ProjectManager:
         the recorded one, or the one that its reason leads to, which is then recorded.
         """
         handoff = require_text("handoff", rejection.handoff_id)
-        if not (found := self._last(handoff)) or not found.is_of(rejection):
+        if not (filed_rejection := self._last(handoff)) or not filed_rejection.is_of(rejection):
             self._file(handoff, require_text("agent", rejection.agent_id), rejection)
-            found = self._last(handoff)
-        if found and found.view.decision is None:
-            reason = TaskRejection.from_dict(found.view.rejection).reason
+            filed_rejection = self._last(handoff)
+        if filed_rejection and filed_rejection.view.decision is None:
+            reason = TaskRejection.from_dict(filed_rejection.view.rejection).reason
             kind = directors.AUTOMATIC[reason] if reason else DecisionType.ACCEPT
             ask = c.AnswerRejection(handoff_id=handoff, decision=kind.name)
             _find_or_record(lambda: self._is_answered(handoff) or None, lambda: bool(self._ask(ask)))
-            found = self._last(handoff)
-        answered = found if found and found.view.decision is not None else None
+            filed_rejection = self._last(handoff)
+        answered = filed_rejection if filed_rejection and filed_rejection.view.decision is not None else None
         return _decision(require_decision(answered, handoff).view, rejection)
 
     def respond(self, handoff_id: str, decision: RejectionDecision, director: str = "") -> bool:
@@ -164,8 +164,8 @@ class ProjectManager:
         )
 
         def find() -> bool | None:
-            found = self._last(handoff)
-            return True if found and _is_recorded(decision, found.view) else None
+            rejection = self._last(handoff)
+            return True if rejection and _is_recorded(decision, rejection.view) else None
 
         return _find_or_record(find, lambda: bool(self._ask(ask, director)))
 
@@ -174,25 +174,25 @@ class ProjectManager:
         return require_handoff(self._handoff(self._resolve(handoff_id)), handoff_id)
 
     def _handoff(self, bare: str) -> dict[str, Any] | None:
-        found = next(
+        handoff_view = next(
             (handoff for handoff in task_handoffs(self._task_events(bare)) if handoff.handoff_id == bare),
             None,
         )
-        if found is None:
+        if handoff_view is None:
             return None
         last = self._last(bare)
         view = last.view if last else None
         decided = _decision(view) if view is not None and view.decision is not None else None
         return {
             "handoff_id": bare,
-            "task_id": found.task_id,
-            "agent": found.agent,
-            "status": found.status,
+            "task_id": handoff_view.task_id,
+            "agent": handoff_view.agent,
+            "status": handoff_view.status,
             "rejection": view.rejection if view else None,
             "issues": [issue.message for issue in view.issues] if view else [],
             "decision": decided.to_dict() if decided else None,
-            "override_message": found.override_message,
-            "reassigned_to": found.reassigned_to,
+            "override_message": handoff_view.override_message,
+            "reassigned_to": handoff_view.reassigned_to,
         }
 
     def _file(self, handoff_id: str, agent: str, rejection: TaskRejection) -> bool:

@@ -69,8 +69,8 @@ class PromptOffer(NamedTuple):
     def _arguments(self) -> Iterator[tuple[str, str, bool]]:
         """Name, meaning and whether it is required."""
         hints = get_type_hints(self.say, include_extras=True)
-        for name, one in inspect.signature(self.say).parameters.items():
-            yield name, hints[name].__metadata__[0].description, one.default is one.empty
+        for name, parameter in inspect.signature(self.say).parameters.items():
+            yield name, hints[name].__metadata__[0].description, parameter.default is parameter.empty
 
 
 def next_task(task: Annotated[str, Meta(description="a specific task; empty: the next one")] = "") -> str:

@@ -84,10 +84,10 @@ class AgentTools:
         if claim.is_refused:
             more = await self._next_step(claim, own.name) if not task else {}
             return tools.result(tools.TaskClaimResult, tools.result_fields(claim) | more)
-        asked = await self._runner.call("task prompt", claim.data["task_id"])
+        result = await self._runner.call("task prompt", claim.data["task_id"])
         return tools.result(
             tools.TaskClaimResult,
-            tools.result_fields(asked) | tools.result_fields(claim, BEGIN) | {"status": "claimed"},
+            tools.result_fields(result) | tools.result_fields(claim, BEGIN) | {"status": "claimed"},
         )
 
     async def _next_step(self, claim: CommandResult, name: str) -> dict[str, str]:
@@ -121,13 +121,14 @@ class AgentTools:
 
     async def _held_task(self, task: str) -> tools.TaskClaimResult:
         """The task for which this session was started."""
-        asked = await self._runner.call("task prompt", task)
-        if asked.is_refused:
-            return tools.result(tools.TaskClaimResult, tools.result_fields(asked))
-        shown = await self._runner.call("task show", task)
+        command_result = await self._runner.call("task prompt", task)
+        if command_result.is_refused:
+            return tools.result(tools.TaskClaimResult, tools.result_fields(command_result))
+        result = await self._runner.call("task show", task)
         return tools.result(
             tools.TaskClaimResult,
-            {**shown.data, "attempt": shown.data["attempt_count"]} | tools.result_fields(asked, BEGIN),
+            {**result.data, "attempt": result.data["attempt_count"]}
+            | tools.result_fields(command_result, BEGIN),
         )
 
     async def feedback(self, task: TaskName) -> tools.FeedbackResult:
@@ -162,8 +163,8 @@ class AgentTools:
         return tools.result(tools.SubmitResult, {"message": verdict.get("message", "")} | found)
 
     async def _is_awaiting_review(self, task: str) -> bool:
-        shown = await self._runner.call("task show", task)
-        return not shown.is_refused and shown.data["status"] == "provisional"
+        result = await self._runner.call("task show", task)
+        return not result.is_refused and result.data["status"] == "provisional"
 
     async def reject_task(
         self,
@@ -236,8 +237,8 @@ class AgentTools:
 
     async def _handoff(self, task: str) -> str:
         """The handoff under which a task is held; the command line refuses an invalid one."""
-        shown = await self._runner.call("task show", task)
-        known = [] if shown.is_refused else shown.data["handoffs"]
+        result = await self._runner.call("task show", task)
+        known = [] if result.is_refused else result.data["handoffs"]
         held = [one["handoff_id"] for one in known if one["status"] in ("accepted", "overridden")]
         return held[-1] if held else task
 
@@ -515,8 +516,8 @@ class DecisionTools:
         answer = await self._runner.call("inbox answer", question, option, guidance=guidance)
         if answer.is_refused:
             return tools.result(tools.InboxResult, tools.result_fields(answer))
-        given = tools.result(tools.AnswerRow, answer.data)
-        return msgspec.structs.replace(await self._inbox_result(), given=given)
+        row = tools.result(tools.AnswerRow, answer.data)
+        return msgspec.structs.replace(await self._inbox_result(), given=row)
 
     async def _inbox_result(self, how: str = "") -> tools.InboxResult:
         questions = await self._questions()

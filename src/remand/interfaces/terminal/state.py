@@ -54,18 +54,18 @@ class Keyboard:
     def feed(self, data: bytes) -> list[KeyPress]:
         """The key presses that are complete."""
         self._pending += self._decode(data)
-        found: list[KeyPress] = []
+        press: list[KeyPress] = []
         while self._pending:
             pressed, length = self._first()
             if not length:
                 break
             self._pending = self._pending[length:]
             if pressed is not None:
-                found.append(pressed)
+                press.append(pressed)
         if len(self._pending) > MAX_PENDING:
             # Of a paste without end the beginning is dropped, and its end waited for: nothing of it is a key.
             self._pending = _PASTE + self._pending[-len(_PASTED) :]
-        return found
+        return press
 
     def rest(self) -> list[KeyPress]:
         """The key presses that remain after a pause without input: an escape key. An unfinished paste is kept."""
@@ -153,7 +153,7 @@ class ViewState(Record, kw_only=True):
 
 
 def selected_question(state: ViewState, questions: Sequence[Question]) -> Question | None:
-    return next((found for found in questions if found.escalation_id == state.selected), None)
+    return next((question for question in questions if question.escalation_id == state.selected), None)
 
 
 def initial_state(questions: Sequence[Question], *, why_not: str = "") -> ViewState:
@@ -173,7 +173,7 @@ def update_questions(
     if still is not None:
         is_same = was is None or was.options == still.options
         return state if is_same else _interrupt(state, now, "The options have changed.")
-    places = [found.escalation_id for found in before]
+    places = [question.escalation_id for question in before]
     place = places.index(state.selected) if state.selected in places else 0
     new = after[min(place, len(after) - 1)].escalation_id if after else ""
     moved = replace(state, selected=new, guidance="")
@@ -227,7 +227,7 @@ def _handle_look_key(
 
 def _move_selection(state: ViewState, questions: Sequence[Question], by: int) -> ViewState:
     """Selects the previous or next question; typed text belongs to the one that is left."""
-    names = [found.escalation_id for found in questions]
+    names = [question.escalation_id for question in questions]
     if not names:
         return state
     place = names.index(state.selected) + by if state.selected in names else 0

@@ -227,26 +227,26 @@ def with_objections(
 
     The command has already done its work, so it does not fail if a warning cannot be read.
     """
-    found = None
+    task_objections = None
     try:
         opened = context.gateway.opened_ledger
         if not opened.store.may_have_objections:
             return Result(data, show)
         with opened.store.read() as view:
             if view.objections.keys(task.id) and opened.settings.rules().policy.unconfirmed_no != IGNORE:
-                found = objections.task_objections(view, task, most=MOST_WARNED)
+                task_objections = objections.task_objections(view, task, most=MOST_WARNED)
     except (RemandError, BadLine, OSError):
         pass
-    if found is None or not found.shown:
+    if task_objections is None or not task_objections.shown:
         return Result(data, show)
-    rows = [f"warning: {text}" for text in objection_rows(found)]
+    rows = [f"warning: {text}" for text in objection_rows(task_objections)]
 
     def with_warnings(out: Console) -> None:
         out.print(show) if isinstance(show, str) else show(out)
         for row in rows:
             write_unwrapped(out, row)
 
-    return Result(data | objection_data(found), with_warnings)
+    return Result(data | objection_data(task_objections), with_warnings)
 
 
 def objection_data(found: TaskObjections) -> dict[str, Any]:

@@ -405,23 +405,23 @@ def _change(context: Context) -> tuple[str, str]:
 
 
 def _change_data(context: Context, base: str, head: str, settled: Mapping[str, Settlement]) -> dict[str, Any]:
-    found = context.gates.examine(base, head)
-    findings = [_finding_data(one, settled.get(one.code, NEVER_SETTLED)) for one in found]
+    suspicions = context.gates.examine(base, head)
+    findings = [_finding_data(one, settled.get(one.code, NEVER_SETTLED)) for one in suspicions]
     return {"base": base, "head": head, "findings": findings}
 
 
-def _finding_data(one: Suspicion, before: Settlement = NEVER_SETTLED) -> dict[str, Any]:
+def _finding_data(suspicion: Suspicion, before: Settlement = NEVER_SETTLED) -> dict[str, Any]:
     return {
-        "id": one.id,
-        "kind": one.code,
-        "path": one.path,
-        "line": one.line,
-        "text": one.text,
-        "held": one.weight is Weight.HELD,
+        "id": suspicion.id,
+        "kind": suspicion.code,
+        "path": suspicion.path,
+        "line": suspicion.line,
+        "text": suspicion.text,
+        "held": suspicion.weight is Weight.HELD,
         "rests_on": "text",
-        "found": describe_change(one.code, one.text),
-        "why": KINDS[one.code].harm,
-        "settles": KINDS[one.code].remedy,
+        "found": describe_change(suspicion.code, suspicion.text),
+        "why": KINDS[suspicion.code].harm,
+        "settles": KINDS[suspicion.code].remedy,
         "accepted_before": before.accepted,
         "settled_before": before.settled,
     }
@@ -471,9 +471,9 @@ def _audit(context: Context) -> Result:
     return Result(data, _audit_page(rows, summary))
 
 
-def _held_kinds(found: Iterable[Suspicion]) -> frozenset[tuple[str, str]]:
+def _held_kinds(suspicions: Iterable[Suspicion]) -> frozenset[tuple[str, str]]:
     return frozenset(
-        (one.code, language_of(one.path) or "other") for one in found if one.weight is Weight.HELD
+        (one.code, language_of(one.path) or "other") for one in suspicions if one.weight is Weight.HELD
     )
 
 

@@ -122,34 +122,34 @@ def _status(context: Context) -> Result:
         task_id = task_of_handoff(view, name)
         events = task_events(view, task_id) if task_id else []
     known_handoff = next((view for view in task_handoffs(events) if view.handoff_id == name), None)
-    found = require_handoff(known_handoff, context.arguments.handoff)
+    handoff_view = require_handoff(known_handoff, context.arguments.handoff)
     filed = rejection_of_handoff(events, name)
     known = rejection_facts(filed) if filed else RejectionFacts()
-    data = {field: getattr(found, field) for field in found.__struct_fields__}
+    data = {field: getattr(handoff_view, field) for field in handoff_view.__struct_fields__}
     data |= {field: getattr(known, field) for field in known.__struct_fields__}
     data |= {"rejection": filed, "decision": filed.decision if filed else None}
-    return Result(msgspec.to_builtins(data), _render_handoff(found, filed, known))
+    return Result(msgspec.to_builtins(data), _render_handoff(handoff_view, filed, known))
 
 
 def _render_handoff(
-    found: HandoffView, filed: RejectionView | None, known: RejectionFacts
+    view: HandoffView, filed: RejectionView | None, known: RejectionFacts
 ) -> Callable[[Console], None]:
     """A handoff as text: its fields, then each part of its last rejection, and the decision."""
     below = ("instructions", "override_message", "result")
     rows = [
-        (field.replace("_", " "), getattr(found, field))
-        for field in found.__struct_fields__
+        (field.replace("_", " "), getattr(view, field))
+        for field in view.__struct_fields__
         if field not in below
     ]
-    passed_on = f"{found.reassigned_to}; the task is no longer {found.agent}'s" if found.reassigned_to else ""
+    passed_on = f"{view.reassigned_to}; the task is no longer {view.agent}'s" if view.reassigned_to else ""
     rows = [(name, passed_on if name == "reassigned to" else value) for name, value in rows]
 
     def show(out: Console) -> None:
         NamedValues(rows)(out)
-        page = Page(out, f"remand handoff status {found.handoff_id} --json")
-        page.text("Instructions", found.instructions)
-        page.text("Override message", found.override_message)
-        page.text("Result", value_text(found.result) if found.result else "")
+        page = Page(out, f"remand handoff status {view.handoff_id} --json")
+        page.text("Instructions", view.instructions)
+        page.text("Override message", view.override_message)
+        page.text("Result", value_text(view.result) if view.result else "")
         if filed is not None:
             _show_rejection(page, filed, known)
             _show_decision(page, filed)
@@ -226,11 +226,11 @@ _TEXTS = {
 
 
 def _reason(value: str) -> str:
-    found = parse_reason(value)
-    if found is None:
+    reason = parse_reason(value)
+    if reason is None:
         names = ", ".join(RejectionReason.__members__)
         raise UsageError(f"There is no reason {value[:80]!r}; use one of {names}.")
-    return found.name
+    return reason.name
 
 
 def _figure(value: str) -> float:
@@ -278,10 +278,10 @@ def _reject(context: Context) -> Result:
     task = find_task(context, answer.task.id)[0]
     data = _rejection_data(view, task) | ({"note": note} if note else {})
     if options.explain:
-        found = assess(TaskRejection.from_dict(view.rejection), rejections.task_context(task))
+        assessment = assess(TaskRejection.from_dict(view.rejection), rejections.task_context(task))
         data["features"] = [
             msgspec.to_builtins(feature) | {"contribution": round(feature.contribution, 4)}
-            for feature in sorted(found.features, key=lambda feature: -abs(feature.contribution))
+            for feature in sorted(assessment.features, key=lambda feature: -abs(feature.contribution))
         ]
     if view.is_valid and view.decided_by == "auto" and data["decision"]["decision_type"] == "OVERRIDE":
         refusal = rejections.overridden_rejection_refusal(data["decision"]["override_message"])

@@ -102,9 +102,9 @@ def _inbox(context: Context) -> Result:
     if questions and is_interactive and not context.call.is_json and not context.is_confined:
         return Result(data, _ask_each(context, questions))
     held = {
-        found.task_id
-        for found in questions
-        if isinstance(found, held_findings.HeldQuestion) and found.options
+        question.task_id
+        for question in questions
+        if isinstance(question, held_findings.HeldQuestion) and question.options
     }
     pages = [
         _page(found, may_answer=not context.is_confined)
@@ -116,57 +116,67 @@ def _inbox(context: Context) -> Result:
     return Result(data, "\n\n".join(pages) or NO_QUESTIONS)
 
 
-def _page(found: Question, *, may_answer: bool) -> str:
+def _page(question: Question, *, may_answer: bool) -> str:
     """A question as text."""
-    why, _, _ = found.question.partition(" Options: ")
-    rows = [f"{found.escalation_id}  {found.task_id}  {one_line(found.title)}  (since {found.since[:19]})"]
+    why, _, _ = question.question.partition(" Options: ")
+    rows = [
+        f"{question.escalation_id}  {question.task_id}  {one_line(question.title)}  (since {question.since[:19]})"
+    ]
     rows += [f"  {why}"]
-    rows += [f"  {text}" for text in found.grounds] if isinstance(found, decisions.DecisionQuestion) else []
-    rows += [f"  tried: {text}" for text in found.tried]
-    rows += [f"  {number}) {option.text}  [{option.key}]" for number, option in number_options(found.options)]
-    rows += [f"  {_default_text(found)}"] if found.options or not isinstance(found, ObjectionQuestion) else []
-    if may_answer and found.options:
-        rows += [f"  Answer: remand inbox answer {found.escalation_id} OPTION [--guidance TEXT]"]
+    rows += (
+        [f"  {text}" for text in question.grounds] if isinstance(question, decisions.DecisionQuestion) else []
+    )
+    rows += [f"  tried: {text}" for text in question.tried]
+    rows += [
+        f"  {number}) {option.text}  [{option.key}]" for number, option in number_options(question.options)
+    ]
+    rows += (
+        [f"  {_default_text(question)}"]
+        if question.options or not isinstance(question, ObjectionQuestion)
+        else []
+    )
+    if may_answer and question.options:
+        rows += [f"  Answer: remand inbox answer {question.escalation_id} OPTION [--guidance TEXT]"]
         rows += (
-            [f"  or, with tasks of your own: {found.answer}"]
-            if isinstance(found, decisions.DecisionQuestion)
+            [f"  or, with tasks of your own: {question.answer}"]
+            if isinstance(question, decisions.DecisionQuestion)
             else []
         )
     return "\n".join(rows)
 
 
-def _default_text(found: Question) -> str:
+def _default_text(question: Question) -> str:
     """What happens without an answer."""
-    if isinstance(found, decisions.DecisionQuestion):
+    if isinstance(question, decisions.DecisionQuestion):
         return "Without an answer the task stays blocked; nothing is released or closed."
-    if isinstance(found, held_findings.HeldQuestion):
+    if isinstance(question, held_findings.HeldQuestion):
         return "Without an answer the work stays held; nothing is released or closed."
-    if isinstance(found, ObjectionQuestion):
+    if isinstance(question, ObjectionQuestion):
         return "Without an answer an approval of the work it names waits; nothing is released or closed."
-    if isinstance(found, AlertQuestion):
-        return f"Without an answer {found.agent} continues; nothing is released or closed."
-    if found.acknowledged_by:
-        return f"Seen by {found.acknowledged_by}. Without an answer the task waits; nothing is released or closed."
-    return f"Without an answer the task waits, and you are reminded at {found.deadline[:19]}; nothing is released or closed."
+    if isinstance(question, AlertQuestion):
+        return f"Without an answer {question.agent} continues; nothing is released or closed."
+    if question.acknowledged_by:
+        return f"Seen by {question.acknowledged_by}. Without an answer the task waits; nothing is released or closed."
+    return f"Without an answer the task waits, and you are reminded at {question.deadline[:19]}; nothing is released or closed."
 
 
 def _ask_each(context: Context, questions: list[Question]) -> str:
     """Asks for an answer to each question; an empty one skips it, and the end of input skips the rest."""
     answered = 0
-    for found in questions:
+    for question in questions:
         # An answer to another question may have settled this finding.
-        if isinstance(found, held_findings.HeldQuestion) and found.finding not in open_findings(
-            find_task(context, found.task_id)[0]
+        if isinstance(question, held_findings.HeldQuestion) and question.finding not in open_findings(
+            find_task(context, question.task_id)[0]
         ):
             continue
-        _write_prompt(context, f"{_page(found, may_answer=False)}\n")
-        key = _read_choice(context, found) if found.options else ""
+        _write_prompt(context, f"{_page(question, may_answer=False)}\n")
+        key = _read_choice(context, question) if question.options else ""
         if key is None:
             break
         if not key:
             continue
         answered += 1
-        request = decisions.command_for_answer(found, key, _read_guidance(context, key))
+        request = decisions.command_for_answer(question, key, _read_guidance(context, key))
         _write_prompt(context, f"{give_answer(context, request, key, step=answered)}\n\n")
     return f"{answered} answered, {len(questions) - answered} still waiting."
 
@@ -188,17 +198,17 @@ def _write_prompt(context: Context, text: str) -> None:
     context.origin.stdout.flush()
 
 
-def _read_choice(context: Context, found: Question) -> str | None:
+def _read_choice(context: Context, question: Question) -> str | None:
     """The key of the typed option, given as a number or a key; empty to skip it, None at the end of input."""
-    numbers = sorted(dict(number_options(found.options)))
+    numbers = sorted(dict(number_options(question.options)))
     shown = f"1-{len(numbers)}" if are_consecutive(numbers) else ", ".join(map(str, numbers))
     while True:
-        _write_prompt(context, f"Answer {found.escalation_id} with [{shown}], enter to skip: ")
+        _write_prompt(context, f"Answer {question.escalation_id} with [{shown}], enter to skip: ")
         typed = sys.stdin.readline()
         if not typed:
             return None
         try:
-            return _option_key(found.options, typed.strip()) if typed.strip() else ""
+            return _option_key(question.options, typed.strip()) if typed.strip() else ""
         except Refused as refusal:
             _write_prompt(context, f"{refusal.message}\n")
 
@@ -291,11 +301,11 @@ def _resolve_answer(
     rules, filed = context.opened_ledger.settings.rules(), decisions.pending_rejection(task)
     with context.opened_ledger.store.read() as view:
         if filed is not None:
-            found = decisions.decision_question(
+            question = decisions.decision_question(
                 view, rules, task, filed, lambda task_id: task_events(view, task_id)
             )
-            key = _option_key(found.options, option)
-            return decisions.command_for_answer(found, key, guidance), key, found.escalation_id
+            key = _option_key(question.options, option)
+            return decisions.command_for_answer(question, key, guidance), key, question.escalation_id
         key = _option_key(answer_options(view, rules.team, task), option)
     name = _question_id(task)
     return c.AnswerEscalation(task_id=task.id, escalation_id=name, option=key, guidance=guidance), key, name
@@ -317,8 +327,8 @@ def _find_asking_task(context: Context, name: str) -> Task:
     if find is None:
         return find_task(context, name)[0]
     with context.opened_ledger.store.read() as view:
-        found = find(view, name)
-    return require_question(found, name)
+        task = find(view, name)
+    return require_question(task, name)
 
 
 def _answer_text(answer: Acceptance, key: str) -> str:

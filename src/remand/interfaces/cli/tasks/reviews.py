@@ -91,17 +91,17 @@ def _list_reviews(context: Context) -> Result:
         reviewer = context.opened_ledger.settings.rules().team.actor(context.arguments.reviewer)
         require_reviewer(reviewer)
     with context.opened_ledger.store.read() as view:
-        found = submissions_under_review(view, reviewer)
-    held = held_work_for(context, reviewer or acting_member(context))
-    named = [entry.task_id for entry in found if entry.pr]
+        submissions = submissions_under_review(view, reviewer)
+    held_works = held_work_for(context, reviewer or acting_member(context))
+    named = [entry.task_id for entry in submissions if entry.pr]
     waits = waits_for_forge(context, *named) if named else {}
     rows = [
         msgspec.to_builtins(entry) | {"waits_for_forge": waits.get(entry.task_id), "held": []}
-        for entry in found
+        for entry in submissions
     ]
-    rows += [_held_row(context, work) for work in held]
-    blocks = f"{HELD_HEADING}\n\n" + "\n\n".join(map(render_held_work, held)) if held else ""
-    if not found:
+    rows += [_held_row(context, work) for work in held_works]
+    blocks = f"{HELD_HEADING}\n\n" + "\n\n".join(map(render_held_work, held_works)) if held_works else ""
+    if not submissions:
         return Result(rows, blocks or "Nothing awaits review.")
 
     def show(out: Console) -> None:
@@ -117,10 +117,10 @@ def _list_reviews(context: Context) -> Result:
                 entry.rejection_count or "",
                 entry.title,
             )
-            for entry in found
+            for entry in submissions
         ]
         table(_REVIEW_COLUMNS, cells, "", limit=context.row_limit)(out)
-        for entry in found:
+        for entry in submissions:
             for review in entry.not_counted:
                 write_unwrapped(out, f"{entry.task_id}: {one_line(review.text, 600)}")
         if blocks:
@@ -381,12 +381,12 @@ def _why(context: Context) -> Result:
     team = context.opened_ledger.settings.rules().team
     with context.opened_ledger.store.read() as view:
         agent = People(view, team).recorded_name(options.agent)
-        found = explain_lockouts(view, team, agent, task_id)
-    text = "\n".join(one.why for one in found) or f"{agent} is not locked out of any task."
+        explanations = explain_lockouts(view, team, agent, task_id)
+    text = "\n".join(one.why for one in explanations) or f"{agent} is not locked out of any task."
     data = {
         "agent": agent,
-        "locked_out": any(one.is_locked_out for one in found),
+        "locked_out": any(one.is_locked_out for one in explanations),
         "why": text,
-        "tasks": msgspec.to_builtins(found),
+        "tasks": msgspec.to_builtins(explanations),
     }
     return Result(data, text)

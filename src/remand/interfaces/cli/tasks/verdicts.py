@@ -93,13 +93,13 @@ def render_held_work(work: HeldWork, most: int = MOST_SHOWN) -> str:
     return "\n".join(rows)
 
 
-def finding_rows(held: HeldFinding) -> tuple[str, ...]:
+def finding_rows(finding: HeldFinding) -> tuple[str, ...]:
     """A finding in two lines and, on a separate line to be copied, the command that accepts it."""
-    first, *second = held.lines or (held.finding,)
+    first, *second = finding.lines or (finding.finding,)
     explained = tuple(f"    {row}" for row in second)
-    if not held.accept:
-        return (f"  - {held.finding}: {first}", *explained)
-    return (f"  - {first}", *explained, f"      {held.accept}")
+    if not finding.accept:
+        return (f"  - {finding.finding}: {first}", *explained)
+    return (f"  - {first}", *explained, f"      {finding.accept}")
 
 
 def settle_held(context: Context, request: c.SettleFinding, actor: str, *, step: int = 0) -> Task:

@@ -125,15 +125,15 @@ def _list(context: Context) -> Result:
     return Result(ListPage(rows, page.after) if is_page else rows, show)
 
 
-def _settle_commands(held: Iterable[HeldWork]) -> str:
+def _settle_commands(held_works: Iterable[HeldWork]) -> str:
     """One command for each held finding that the actor may settle; for tasks without any, who may settle them."""
-    found = [finding for work in held for finding in work.findings if finding.accept]
-    rows = [row for finding in found[:MOST_COMMANDS] for row in finding_rows(finding)]
-    if len(found) > MOST_COMMANDS:
-        rows.append(f"  and {len(found) - MOST_COMMANDS} more: remand review list")
+    findings = [finding for work in held_works for finding in work.findings if finding.accept]
+    rows = [row for finding in findings[:MOST_COMMANDS] for row in finding_rows(finding)]
+    if len(findings) > MOST_COMMANDS:
+        rows.append(f"  and {len(findings) - MOST_COMMANDS} more: remand review list")
     rows += [
         f"  {work.task_id} waits for {join_names(work.settlers)}"
-        for work in held
+        for work in held_works
         if not any(finding.accept for finding in work.findings)
     ]
     return "\n".join([HELD_HEADING, *rows])
@@ -151,17 +151,17 @@ def read_task(view: Transaction, name: str) -> tuple[Task, list[Event]]:
     return task, task_events(view, task.id)
 
 
-def unconfirmed_row(found: UnconfirmedEvent) -> dict[str, Any]:
+def unconfirmed_row(unconfirmed_event: UnconfirmedEvent) -> dict[str, Any]:
     """An event without effect, as a plain row."""
-    event = codec.decode_stored_line(found.line)
+    event = codec.decode_stored_line(unconfirmed_event.line)
     return {
         "ts": event.ts,
         "event": event.name,
         "actor": event.meta.actor,
-        "event_id": found.event_id,
-        "task_id": found.task,
-        "signer": found.signer or None,
-        "why": found.doubt.value,
+        "event_id": unconfirmed_event.event_id,
+        "task_id": unconfirmed_event.task,
+        "signer": unconfirmed_event.signer or None,
+        "why": unconfirmed_event.doubt.value,
     }
 
 
@@ -220,14 +220,14 @@ def _show(context: Context) -> Result:
         "asserted": list(task_history.asserted_actors(events)),
         **archive,
     }
-    held = task_held_work(context, task)
-    data["held"] = msgspec.to_builtins(held.findings) if held else []
+    held_work = task_held_work(context, task)
+    data["held"] = msgspec.to_builtins(held_work.findings) if held_work else []
     remarks = [
         *(review.text for review in uncounted),
         *(f"objection: {row}" for row in objection_rows(objections)),
         *(f"archive: {archive[name]}" for name in archive),
     ]
-    return Result(data, _page(task, data, events, held, remarks))
+    return Result(data, _page(task, data, events, held_work, remarks))
 
 
 def _archive_data(view: Transaction, task: Task, events: list[Event]) -> dict[str, str]:
@@ -248,7 +248,7 @@ def _select_events(history: list[dict[str, Any]], *names: str) -> list[dict[str,
 
 
 def _page(
-    task: Task, data: dict[str, Any], events: list[Event], held: HeldWork | None, remarks: list[str]
+    task: Task, data: dict[str, Any], events: list[Event], held_work: HeldWork | None, remarks: list[str]
 ) -> Callable[[Console], None]:
     spent = task.spent
     cost = [format_count(spent.runs, "run"), f"{spent.seconds / 60:.1f} min"]
@@ -257,7 +257,7 @@ def _page(
     asserted = ", ".join(data["asserted"])
     rows = [
         ("task id", task.id),
-        ("status", f"{task.status} (held)" if held else task.status.value),
+        ("status", f"{task.status} (held)" if held_work else task.status.value),
         ("priority", data["priority"]),
         ("agent", data["agent"]),
         ("lease expires at", data["lease_expires_at"]),
@@ -292,8 +292,8 @@ def _page(
 
         out.print(Text(clean(task.title), style="bold"))
         NamedValues(rows)(out)
-        if held is not None:
-            _, _, block = render_held_work(held, most=len(held.findings)).partition("\n")
+        if held_work is not None:
+            _, _, block = render_held_work(held_work, most=len(held_work.findings)).partition("\n")
             write_unwrapped(out, f"{HELD_HEADING}\n{block}")
         for line in remarks:
             out.print(Text(clean(line)))

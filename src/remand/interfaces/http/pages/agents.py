@@ -122,15 +122,15 @@ def read_member(query: PageQuery) -> MemberView:
     """One member with its rejections. Raises `HttpProblem` for an unknown name."""
     days, since = chosen_period(query)
     figures, name = _read_figures(query, since), query.address.names["member"]
-    found = next((one for one in member_records(query.rules.team, figures) if one.name == name), None)
-    if found is None:
+    record = next((one for one in member_records(query.rules.team, figures) if one.name == name), None)
+    if record is None:
         raise HttpProblem(NOT_FOUND, "not_found", "Nobody of this name has worked or reviewed here.")
     team = query.rules.team
     entries = [entry for entry in figures.report.noes[::-1] if entry.at >= since]
     given = [one for one in entries if one.kind != GATE and _member_name(team, one.by) == name]
     received = [one for one in entries if one.kind != AGENT and _member_name(team, one.of) == name]
     return MemberView(
-        days, found, tuple(given[:MAX_ENTRIES]), tuple(received[:MAX_ENTRIES]), _titles(figures)
+        days, record, tuple(given[:MAX_ENTRIES]), tuple(received[:MAX_ENTRIES]), _titles(figures)
     )
 
 
@@ -170,7 +170,7 @@ def member_records(team: Team, figures: TeamFigures) -> Iterable[MemberRecord]:
     most = max((bill.cost or bill.seconds for bill in bills.values()), default=0.0)
     for name in filter(None, names):
         member, bill = on_team.get(name), bills.get(name)
-        found = MemberRecord(
+        record = MemberRecord(
             name=name,
             roles=tuple(sorted(role.value for role in team.actor(name).roles)) if member else (),
             skills=tuple(member.skills) if member else (),
@@ -184,8 +184,8 @@ def member_records(team: Team, figures: TeamFigures) -> Iterable[MemberRecord]:
             gate_rejections=by_gates[name],
             refused=refusals.get(name),
         )
-        yield found._replace(
-            warnings=(*_signs(found), *(text for who, text in figures.invalid if who == name))
+        yield record._replace(
+            warnings=(*_signs(record), *(text for who, text in figures.invalid if who == name))
         )
 
 
@@ -202,35 +202,41 @@ def _by_member(team: Team, rows: Iterable[Row]) -> defaultdict[str, list[Row]]:
 def _bills(team: Team, costs: Iterable[RunCost]) -> dict[str, RunCost]:
     """The costs of each member's runs, including all its instances."""
     found: dict[str, RunCost] = {}
-    for one in costs:
-        name = _member_name(team, one.name)
+    for cost in costs:
+        name = _member_name(team, cost.name)
         known = found.get(name, RunCost(name=name))
         found[name] = RunCost(
             name=name,
-            runs=known.runs + one.runs,
-            faults=known.faults + one.faults,
-            seconds=known.seconds + one.seconds,
-            turns=known.turns + one.turns,
-            tokens=known.tokens + one.tokens,
-            cost=known.cost + one.cost,
+            runs=known.runs + cost.runs,
+            faults=known.faults + cost.faults,
+            seconds=known.seconds + cost.seconds,
+            turns=known.turns + cost.turns,
+            tokens=known.tokens + cost.tokens,
+            cost=known.cost + cost.cost,
         )
     return found
 
 
-def _is_agent(one: MemberRecord) -> bool:
-    return "agent" in one.roles or bool(one.bill or one.author or one.refused or one.gate_rejections)
+def _is_agent(record: MemberRecord) -> bool:
+    return "agent" in record.roles or bool(
+        record.bill or record.author or record.refused or record.gate_rejections
+    )
 
 
-def _signs(one: MemberRecord) -> Iterable[str]:
+def _signs(record: MemberRecord) -> Iterable[str]:
     """Early warnings about a member."""
-    if one.reviewer and one.reviewer.reviewed >= FEWEST_REVIEWS:
-        given = one.reviewer.rejected + one.reviewer.retracted
-        if given and one.reviewer.retracted / given >= MANY_FALSE:
-            yield f"{one.reviewer.retracted} of {given} rejections by {one.name} were retracted."
-    if one.bill and one.bill.runs >= FEWEST_REVIEWS and one.bill.faults / one.bill.runs >= MANY_FAULTS:
-        yield f"{one.bill.faults} of {one.bill.runs} runs of {one.name} failed."
-    if len(one.lockouts) >= MANY_LOCKOUTS:
-        yield f"{one.name} is locked out of {len(one.lockouts)} tasks."
+    if record.reviewer and record.reviewer.reviewed >= FEWEST_REVIEWS:
+        given = record.reviewer.rejected + record.reviewer.retracted
+        if given and record.reviewer.retracted / given >= MANY_FALSE:
+            yield f"{record.reviewer.retracted} of {given} rejections by {record.name} were retracted."
+    if (
+        record.bill
+        and record.bill.runs >= FEWEST_REVIEWS
+        and record.bill.faults / record.bill.runs >= MANY_FAULTS
+    ):
+        yield f"{record.bill.faults} of {record.bill.runs} runs of {record.name} failed."
+    if len(record.lockouts) >= MANY_LOCKOUTS:
+        yield f"{record.name} is locked out of {len(record.lockouts)} tasks."
 
 
 PAGES = (

@@ -109,18 +109,18 @@ def _column(
     is_alone = bool(query.address.query.get("status"))
     limit, after = (IN_LIST, query.address.query.get("after", "")) if is_alone else (IN_COLUMN, "")
     chosen = TaskFilter(statuses=statuses, agent=wanted.agent, skill=wanted.skill, text=wanted.text)
-    found = read_task_page(view, chosen, limit=limit, after=after)
+    page = read_task_page(view, chosen, limit=limit, after=after)
     status = statuses[0] if len(statuses) == 1 else ""
     is_whole = not (wanted.agent or wanted.skill or wanted.text)
-    known = found.counts.get(status, 0) if status and is_whole else len(found.rows)
+    known = page.counts.get(status, 0) if status and is_whole else len(page.rows)
     more = ""
-    if found.after:
+    if page.after:
         more = query.address.with_values(
-            status=status or statuses[0], after=found.after if is_alone else "", by=""
+            status=status or statuses[0], after=page.after if is_alone else "", by=""
         )
         more = more if status else query.address.with_values(by="", agent=wanted.agent, skill=wanted.skill)
-    count = f"{known:,}" if is_whole and status else f"{known:,}{'+' if found.after else ''}"
-    return BoardColumn(label, status, count, found.rows, more)
+    count = f"{known:,}" if is_whole and status else f"{known:,}{'+' if page.after else ''}"
+    return BoardColumn(label, status, count, page.rows, more)
 
 
 PAGES = (WebPage("/board", "board.html", "Board", "task list", read_board_page, nav="Board", key="b"),)

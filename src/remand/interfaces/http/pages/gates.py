@@ -183,15 +183,15 @@ def _durations(events: Iterable[VerdictEvent]) -> Iterator[GateDuration]:
         for gate in event.verdict.gates:
             if not gate.is_known and gate.seconds:
                 runs[gate.name].append(gate)
-    found = []
+    durations = []
     for name, results in runs.items():
         seconds = [result.seconds for result in results]
         failed = sum(result.status is GateStatus.FAILED for result in results)
         median, p90 = (quantile(seconds, at).value or 0.0 for at in (0.5, 0.9))
-        found.append(GateDuration(name, len(results), failed, median, p90, 0.0))
-    found.sort(key=lambda one: (-one.median, one.gate))
-    for one in found:
-        yield one._replace(width=bar_width(one.median, found[0].median))
+        durations.append(GateDuration(name, len(results), failed, median, p90, 0.0))
+    durations.sort(key=lambda one: (-one.median, one.gate))
+    for duration in durations:
+        yield duration._replace(width=bar_width(duration.median, durations[0].median))
 
 
 def _flaky_tests(events: Iterable[VerdictEvent]) -> Iterator[FlakyTest]:

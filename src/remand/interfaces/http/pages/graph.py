@@ -126,9 +126,9 @@ def read_graph(query: PageQuery) -> GraphPage:
 def _open_tasks(view: Transaction) -> list[Task]:
     """The first open tasks, linked ones first."""
     page = read_task_page(view, TaskFilter(statuses=_OPEN), limit=MAX_OPEN)
-    found = [task for row in page.rows if (task := view.tasks.get(row.task_id))]
-    ends = {end for task in found for end in _neighbour_ids(task)}
-    return sorted(found, key=lambda task: not (_neighbour_ids(task) or task.id in ends))
+    tasks = [task for row in page.rows if (task := view.tasks.get(row.task_id))]
+    ends = {end for task in tasks for end in _neighbour_ids(task)}
+    return sorted(tasks, key=lambda task: not (_neighbour_ids(task) or task.id in ends))
 
 
 def _neighbour_ids(task: Task) -> tuple[str, ...]:
@@ -192,14 +192,21 @@ def _task_box(task: Task) -> GraphBox:
 def _decisions(view: Transaction, task: Task) -> Iterator[tuple[GraphBox, tuple[str, ...]]]:
     """The decisions on rejections of a task, each with the tasks it created."""
     _, events = read_task(view, task.id)
-    for one in task_rejections(events):
-        if one.decision is None:
+    for rejection_view in task_rejections(events):
+        if rejection_view.decision is None:
             continue
-        kind = one.decision.decision_type.replace("_", " ").lower()
-        title = str(show_text(f"Decided: {kind}. {one.decision.rationale}".strip()))
+        kind = rejection_view.decision.decision_type.replace("_", " ").lower()
+        title = str(show_text(f"Decided: {kind}. {rejection_view.decision.rationale}".strip()))
         yield (
-            GraphBox(one.rejection_id, title, f"by {one.decided_by}", "", task.id, is_decision=True),
-            one.decision.created_tasks,
+            GraphBox(
+                rejection_view.rejection_id,
+                title,
+                f"by {rejection_view.decided_by}",
+                "",
+                task.id,
+                is_decision=True,
+            ),
+            rejection_view.decision.created_tasks,
         )
 
 
@@ -241,9 +248,9 @@ def draw(boxes: Sequence[GraphBox], lines: Sequence[GraphLine]) -> GraphDrawing:
     spots: dict[str, tuple[int, int]] = {}
     for number, column in enumerate(columns):
         y = MARGIN + (tallest - heights[number]) // 2
-        for one in column:
-            spots[one.name] = (MARGIN + number * (BOX_WIDTH + GUTTER), y + _height(one) // 2)
-            y += _height(one) + GAP
+        for place in column:
+            spots[place.name] = (MARGIN + number * (BOX_WIDTH + GUTTER), y + _height(place) // 2)
+            y += _height(place) + GAP
     drawn = tuple(
         DrawnBox(box, spots[box.id][0], spots[box.id][1] - BOX_HEIGHT // 2, wrap_title(box.title))
         for box in boxes

@@ -154,11 +154,11 @@ def read_inbox(query: PageQuery) -> InboxView:
         every = _entries(query, view)
         own = [entry for entry in every if _is_own(query, entry)]
         chosen = query.address.query.get("kind", "")
-        found = sorted((one for one in own if chosen in ("", one.label)), key=lambda one: one[:3])
-        last = max(1, -(-len(found) // MOST_SHOWN))
+        entries = sorted((one for one in own if chosen in ("", one.label)), key=lambda one: one[:3])
+        last = max(1, -(-len(entries) // MOST_SHOWN))
         number = query.address.query.get("page", "")
         page = min(last, max(1, int(number))) if number.isdecimal() and len(number) < 9 else 1
-        items = _read_items(query, view, found[(page - 1) * MOST_SHOWN : page * MOST_SHOWN])
+        items = _read_items(query, view, entries[(page - 1) * MOST_SHOWN : page * MOST_SHOWN])
         items = [item._replace(cost=_waiting_text(view, item)) for item in items]
     counts: dict[str, int] = {}
     for entry in sorted(own, key=lambda one: one.rank):
@@ -184,19 +184,21 @@ def read_inbox(query: PageQuery) -> InboxView:
 
 def _entries(query: PageQuery, view: Transaction) -> list[_Entry]:
     """All waiting items for anyone, found by an index without reading their details."""
-    found = [
+    entries = [
         _Entry(*_rank(one.kind, one.since, one.task.id), one.kind, one.number, one.task)
         for one in waiting_entries(view, query.rules, query.actor)
     ]
-    found += [
-        _Entry(*_rank(asked.kind, asked.since, asked.escalation_id), asked.kind, objection=asked)
-        for asked in objection_questions(view, query.rules.policy)
+    entries += [
+        _Entry(
+            *_rank(question.kind, question.since, question.escalation_id), question.kind, objection=question
+        )
+        for question in objection_questions(view, query.rules.policy)
     ]
     if query.caller.role in _REVIEWERS:
         for work in _own_reviews(query, submissions_under_review(view)):
             place = _rank(REVIEW_KIND, work.since, work.task_id)
-            found.append(_Entry(*place, REVIEW_KIND, review=work))
-    return found
+            entries.append(_Entry(*place, REVIEW_KIND, review=work))
+    return entries
 
 
 def _rank(kind: str, since: Instant, name: str) -> tuple[int, Instant, str, str]:
@@ -209,18 +211,18 @@ def _is_own(query: PageQuery, entry: _Entry) -> bool:
     return query.is_user or entry.kind in (*_OF_ROLE.get(query.caller.role, ()), REVIEW_KIND)
 
 
-def _read_items(query: PageQuery, view: Transaction, shown: list[_Entry]) -> list[InboxItem]:
+def _read_items(query: PageQuery, view: Transaction, entries: list[_Entry]) -> list[InboxItem]:
     """The details of a page's entries in the same order; only the histories of their tasks are read."""
     opened, rules = query.opened, query.rules
     unable = scheduler_files.unstartable(opened.folders.status, rules.team.members, opened.place.root)
-    tasks = {entry.task.id: entry.task for entry in shown if entry.task is not None}
+    tasks = {entry.task.id: entry.task for entry in entries if entry.task is not None}
     asked: dict[tuple[str, str], list[Question]] = {}
-    for one in open_questions(
+    for question in open_questions(
         view, rules, lambda name: task_events(view, name), query.actor, unable, tasks=list(tasks.values())
     ):
-        asked.setdefault((one.task_id, one.kind), []).append(one)
+        asked.setdefault((question.task_id, question.kind), []).append(question)
     items: list[InboxItem] = []
-    for entry in shown:
+    for entry in entries:
         questions = [entry.objection] if entry.objection else asked.get((entry.id, entry.kind), [])
         rows = msgspec.to_builtins(questions)
         items += [_question_item(row, is_user=query.is_user) for row in rows]
@@ -315,12 +317,14 @@ def count_waiting(query: PageQuery) -> int:
         return sum(entry.number for entry in _entries(query, view) if _is_own(query, entry))
 
 
-def _own_reviews(query: PageQuery, found: Iterable[SubmissionUnderReview]) -> Iterator[SubmissionUnderReview]:
+def _own_reviews(
+    query: PageQuery, submissions: Iterable[SubmissionUnderReview]
+) -> Iterator[SubmissionUnderReview]:
     """The submissions that the caller was asked to review, or that nobody else reviews."""
     team, own = query.rules.team, _own_names(query)
     reviewers = {Role.LEAD, Role.TESTER}
     others = {one.name for one in team.members if reviewers & team.actor(one.name).roles} - own
-    for work in found:
+    for work in submissions:
         is_free = not work.requested and (query.caller.role is TokenRole.REVIEWER or not others)
         if work.author not in own and (own.intersection(work.requested) or is_free):
             yield work

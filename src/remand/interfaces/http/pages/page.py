@@ -135,8 +135,8 @@ class WebPage(NamedTuple):
     def match(self, path: str) -> dict[str, str] | None:
         """The parameters in a path; None if the path belongs to another page."""
         pattern = re.sub(r"\\\{(\w+):str\\\}", r"(?P<\1>[^/]+)", re.escape(self.path))
-        found = re.fullmatch(pattern, path)
-        return found.groupdict() if found else None
+        match = re.fullmatch(pattern, path)
+        return match.groupdict() if match else None
 
 
 def parse_address(page: WebPage, target: str) -> PageAddress | None:

@@ -123,8 +123,8 @@ def _blockers_table(analysis: Analysis) -> BarTable:
         (one.example, float(one.count), (f"{one.count:,}", f"{one.tasks_in_all:,}"))
         for one in analysis.blocker_clusters
     ]
-    found = _table("Most frequent blockers", ("Blocker", "Times", "Tasks"), rows, "No task was blocked.")
-    return found._replace(total=analysis.blocker_clusters_in_all)
+    table = _table("Most frequent blockers", ("Blocker", "Times", "Tasks"), rows, "No task was blocked.")
+    return table._replace(total=analysis.blocker_clusters_in_all)
 
 
 def _outcomes_table(analysis: Analysis) -> BarTable:
@@ -141,8 +141,8 @@ def _outcomes_table(analysis: Analysis) -> BarTable:
     return _table("Outcomes of answered rejections", columns, rows, "No rejection has been answered yet.")
 
 
-def _share_text(one: Share | None) -> str:
-    return f"{one.count:,} · {percent(one)}" if one is not None and one.count else "–"
+def _share_text(share: Share | None) -> str:
+    return f"{share.count:,} · {percent(share)}" if share is not None and share.count else "–"
 
 
 def _rounds_table(rework: Rework) -> BarTable:

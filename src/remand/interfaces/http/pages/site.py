@@ -186,11 +186,11 @@ class Site:
     async def _open(self, scope: Scope, _receive: Receive) -> HttpAnswer:
         """Shows the page at an address."""
         visit = await self._visit(request_facts(scope))
-        found = _find_page(f"{request_path(scope)}?{scope['query_string'].decode('latin-1')}")
-        if found is None:
+        addresses = _find_page(f"{request_path(scope)}?{scope['query_string'].decode('latin-1')}")
+        if addresses is None:
             raise HttpProblem(NOT_FOUND, "not_found", "There is no such page.")
-        scope["path_template"] = found[0].path  # metrics use one route name for all tasks
-        return await self._show(*found, visit)
+        scope["path_template"] = addresses[0].path  # metrics use one route name for all tasks
+        return await self._show(*addresses, visit)
 
     async def _visit(self, facts: RequestFacts) -> Visit:
         caller, session = await self._access.caller(facts), self._access.session(facts.headers)

@@ -182,12 +182,12 @@ def _entries(task_id: str, events: list[Event], lines_around: ReadLines) -> Iter
 def timeline_entry(event: Event, line: StoryLine) -> TimelineEntry:
     """One event with its actor and how the actor was identified."""
     actor = event.meta.actor
-    shown = _SUBJECT_ID.search(line.sentence)
+    match = _SUBJECT_ID.search(line.sentence)
     return TimelineEntry(
         id=event.meta.id[:12],
         at=line.at,
         sentence=_SUBJECT_ID.sub("", line.sentence),
-        subject=shown[1] if shown else "",
+        subject=match[1] if match else "",
         details=line.details,
         tone=_TONES.get(event.name, "plain"),
         actor="" if actor == COORDINATOR else actor,
@@ -343,9 +343,9 @@ def _findings(events: Iterable[Event], commit: str) -> Findings:
     for event in events:
         match event:
             case reviews.ReviewRejected() | reviews.ReviewCommented() if event.commit == commit:
-                for one in event.findings:
-                    remark = LineFinding(event.reviewer, one.text, one.is_blocking)
-                    found.setdefault((one.path, one.line), []).append(remark)
+                for finding in event.findings:
+                    remark = LineFinding(event.reviewer, finding.text, finding.is_blocking)
+                    found.setdefault((finding.path, finding.line), []).append(remark)
             case work.GateRejected() | work.GateHeld() if event.verdict.commit == commit:
                 for gate in event.verdict.gates:
                     for place in gate.findings:
