@@ -187,7 +187,7 @@ class TestProof:
         proof = prove(name, str(root))
 
         assert not proof.ok
-        assert "has no hook of Remand's" in proof.detail
+        assert "has no Remand hook" in proof.detail
         assert proof.fix.startswith(f"Run `remand init --hosts {name}` here.")
 
     def test_a_missing_event_is_found(self, root: Path) -> None:
@@ -350,7 +350,7 @@ class TestCodexTrust:
         install_hosts(str(root), ["codex"], program(root, answering("codex")))
         proof = prove("codex", str(root))
 
-        assert "is not trusted in Codex, which leaves it out silently" in proof.detail
+        assert "is not trusted in Codex, which ignores it silently" in proof.detail
         assert "/hooks" in proof.fix
 
     def test_a_trusted_hook_is_proven(self, root: Path, home: Path) -> None:

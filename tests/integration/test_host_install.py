@@ -108,7 +108,7 @@ class TestFreshClone:
         before = host_checks(clone)
 
         assert {name: check["ok"] for name, check in before.items()} == {"claude": False, "gemini": False}
-        assert "no hook of Remand's for gemini" in before["gemini"]["detail"]
+        assert "no Remand hook for gemini" in before["gemini"]["detail"]
         assert "remand init --hosts gemini" in before["gemini"]["fix"]
         clone.ok("init", "--hosts", "claude,gemini")
         (place.machine.home / ".gemini").mkdir()

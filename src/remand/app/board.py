@@ -79,7 +79,7 @@ def board_alerts(
                 alerts.append(_task_alert(task, text))
     for status in (Status.FAILED, Status.BLOCKED):
         for task in active[status]:
-            text = f"is {task.status.value}, and comes back by `remand task reopen` alone"
+            text = f"is {task.status.value}, and only `remand task reopen` restores it"
             filed = task.rejections.last_rejection
             if status is Status.BLOCKED and filed and filed.is_pending:
                 how = "appeals about its rejection" if filed.is_appealed else "rejected it"

@@ -208,7 +208,9 @@ class EvidenceChecker:
 
 def _grade_attempt(index: int, borne: SupportingRun | None) -> EvidenceGrade:
     if borne is None:
-        return EvidenceGrade(index=index, grade=str(Grade.REPORTED), detail="nothing in the journal fits it")
+        return EvidenceGrade(
+            index=index, grade=str(Grade.REPORTED), detail="no entry of the journal matches it"
+        )
     ended = "" if borne.exit_status is None else f" with exit {borne.exit_status}"
     seconded = ", and the transcript agrees" if borne.is_seconded else ""
     detail = f"the journal has `{borne.command[:300]}`{ended}{seconded}"

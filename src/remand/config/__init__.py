@@ -122,7 +122,7 @@ def _paths(value: Any, key: str) -> tuple[str, ...]:
     if not all(map(os.path.isabs, paths)):
         raise ConfigError(f"{NAME}: `{key}` must name whole paths, from / or ~ on.")
     if not all(os.path.normpath(path).strip("/") for path in paths):
-        raise ConfigError(f"{NAME}: `{key}` names the whole disk; name the folders that agents need.")
+        raise ConfigError(f"{NAME}: `{key}` is the whole disk; name only the folders that agents need.")
     return paths
 
 
@@ -131,7 +131,9 @@ def _variables(value: Any) -> tuple[str, ...]:
     names = texts(value, "run.environment")
     for name in names:
         if not name.isidentifier() or name.startswith("REMAND_"):
-            raise ConfigError(f"{NAME}: `run.environment` cannot hand on `{name[:40]}`; name a variable.")
+            raise ConfigError(
+                f"{NAME}: `run.environment` cannot pass on `{name[:40]}`; give the name of a variable."
+            )
     return names
 
 

@@ -213,7 +213,7 @@ def missing_base_message(base: str, remotes: tuple[str, ...]) -> str:
             "Create it again; nothing else replaces it."
         )
     if not is_branch(base):
-        return f"{NAME} names the base {base!r}, which no branch can be called. Name the base's branch."
+        return f"{NAME} names the base {base!r}, which is not a valid branch name. Set the name of the base's branch."
     return (
         f"The base `{base}` is not in this clone, and nothing else replaces it. "
         f"Fetch it: `{_fetch_command(base, remotes)}` (with actions/checkout: `fetch-depth: 0`)."

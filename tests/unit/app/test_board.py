@@ -355,8 +355,8 @@ def test_what_failed_or_is_blocked_is_a_trouble_that_says_what_to_do() -> None:
 
     assert told(a_task(T1, status=Status.FAILED), a_task(T2, status=Status.BLOCKED), rejected) == [
         "One question waits for the user.",
-        f"task {T1}: is failed, and comes back by `remand task reopen` alone",
-        f"task {T2}: is blocked, and comes back by `remand task reopen` alone",
+        f"task {T1}: is failed, and only `remand task reopen` restores it",
+        f"task {T2}: is blocked, and only `remand task reopen` restores it",
         f"task {T3}: Alice rejected it, and a director has to answer",
     ]
 

@@ -334,7 +334,7 @@ def test_attempts_are_corroborated_by_the_journal_when_there_is_one() -> None:
         (4, "corroborated"),
     ]
     assert [one.detail for one in found] == [
-        "nothing in the journal fits it",
+        "no entry of the journal matches it",
         "the journal has `pytest -q` with exit 1",
         "the journal has `pytest -q` with exit 1, and the transcript agrees",
         "the journal has `pytest -q`",

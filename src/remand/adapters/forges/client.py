@@ -327,7 +327,7 @@ def review_text(text: str, comments: Iterable[ForgeComment]) -> str:
     for comment in comments:
         line = f":{comment.line}" if comment.line else ""
         parts.append(f"`{comment.path}{line}`: {comment.text}" if comment.path else comment.text)
-    return "\n\n".join(part for part in parts if part) or "Changes are asked for."
+    return "\n\n".join(part for part in parts if part) or "Changes requested."
 
 
 def is_placed(comment: ForgeComment) -> bool:

@@ -191,14 +191,14 @@ def check_hook(
         tracked = installation.tracked_paths(worktree, name)
         entries = _find_entries(setup, root)
     except EnvironmentFault as fault:
-        return HookCheck(name, False, str(fault), "Mend the file.")
+        return HookCheck(name, False, str(fault), "Fix the file.")
     if tracked:
         files = " and ".join(tracked)
         detail = f"git tracks {files}, which contains a path of one machine that does not exist on others"
         return HookCheck(name, False, detail, CLEAN.format(name))
     if not entries:
         return HookCheck(
-            name, False, f"this worktree has no hook of Remand's for {name}", INSTALL_AGAIN.format(name)
+            name, False, f"this worktree has no Remand hook for {name}", INSTALL_AGAIN.format(name)
         )
     inside = [one.path for one in entries if one.path.startswith(root + os.sep)]
     if len(inside) > 1:
@@ -224,7 +224,7 @@ def _call_stop_hook(setup: Setup, root: str, entries: _HostEntries, seconds: flo
         else ""
     )
     if untrusted:
-        return HookCheck(name, False, f"{untrusted}, which leaves it out silently", setup.hint)
+        return HookCheck(name, False, f"{untrusted}, which ignores it silently", setup.hint)
     own_stop = setup.events[hook.STOP]
     stop = next(one for one in entries.entries if one.event in {own_stop, setup.other_names.get(own_stop)})
     return _judge_answer(name, path, stop.command, call_hook(setup, stop.command, root, seconds))

@@ -562,4 +562,4 @@ def _toml(text: str) -> Table:
 def _require_same(found: Table, wanted: Table) -> None:
     """Raises if a text does not parse to the wanted settings."""
     if {_CODEX_SECTION: {}} | found != {_CODEX_SECTION: {}} | wanted:
-        raise UnusableSettings(f"Remand's table [{_OWN}] cannot be told apart in it")
+        raise UnusableSettings(f"Remand's table [{_OWN}] cannot be identified in it")

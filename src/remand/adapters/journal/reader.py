@@ -27,7 +27,7 @@ def open_plain(path: str) -> BinaryIO:
     handle = os.open(path, _FLAGS)
     if not stat.S_ISREG(os.fstat(handle).st_mode):
         os.close(handle)
-        raise OSError(errno.EINVAL, "it is no plain file")
+        raise OSError(errno.EINVAL, "it is not a regular file")
     return open(handle, "rb")
 
 

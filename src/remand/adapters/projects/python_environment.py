@@ -58,9 +58,7 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--requirements", action="append", default=[], help="a requirements file")
     parser.add_argument("--with", action="append", default=[], dest="packages", help="a further package")
     parser.add_argument("--no-project", action="store_true", help="the project cannot be installed")
-    parser.add_argument(
-        "--folder", default="", help="where in the checkout the project lies that this runs in"
-    )
+    parser.add_argument("--folder", default="", help="the project's folder within the checkout")
     options = parser.parse_args(arguments)
     for name in VERSION_VARIABLES if not os.path.exists("PKG-INFO") else ():
         os.environ.setdefault(name, VERSION)

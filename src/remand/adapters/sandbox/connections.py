@@ -164,7 +164,7 @@ class BubblewrapConnection(LaunchConnection):
         fcntl.fcntl(self._held, fcntl.F_SETFL, fcntl.fcntl(self._held, fcntl.F_GETFL) | os.O_ASYNC)
         self._held.close()
         if process.poll() is not None:
-            raise ChildProcessError("what holds the sandbox was ended")
+            raise ChildProcessError("the process that holds the sandbox was ended")
         self._pipe.sendall(b"permission\n")
         # With hundreds of agents, that many would stay open.
         self._info_file.close()

@@ -82,7 +82,7 @@ def encode_arguments(texts: list[str]) -> list[bytes]:
             f"The command or its environment cannot be written as bytes: {fault.reason}."
         ) from None
     if any(b"\x00" in one for one in given):
-        raise CannotStart("The command or its environment holds a NUL byte. Remove it from remand.toml.")
+        raise CannotStart("The command or its environment contains a NUL byte. Remove it from remand.toml.")
     return given
 
 

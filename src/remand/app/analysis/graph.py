@@ -141,7 +141,7 @@ class _Fold:
         for edge in list(self.graph.dangling_edges()):
             self.graph.remove_edge(edge.source, edge.target, edge.edge_type)
             absent = edge.target if edge.source in self.graph.nodes else edge.source
-            self._misfits.append((self._linked[_key(edge)], f"{absent} is no node"))
+            self._misfits.append((self._linked[_key(edge)], f"{absent} is not a node"))
 
     def create(self, event: Event) -> str:
         """Adds the node described by an event, unless its id exists."""
@@ -163,7 +163,7 @@ class _Fold:
         name, changes = _changes(event)
         node = self.graph.get_node(name)
         if node is None:
-            return f"{name or 'what it changes'} is no node"
+            return f"{name or 'what it changes'} is not a node"
         # Some changes were written by hand as `{"old": …, "new": …}`.
         current = {
             key: value["new"] if isinstance(value, dict) and value.keys() == {"old", "new"} else value
@@ -177,7 +177,7 @@ class _Fold:
         """Removes a node and its edges."""
         name = _node_id(event)
         if name not in self.graph.nodes:
-            return f"{name or 'what it deletes'} is no node"
+            return f"{name or 'what it deletes'} is not a node"
         self._lost.update(_key(edge) for edge in self.graph.remove_node(name))
         return ""
 

@@ -128,9 +128,7 @@ def _similar_task_warnings(view: Transaction, task: Task, most: int) -> Iterable
             continue
         title = _shorten(match.task.title)
         verb = "sent back by" if no.reason == "REVIEW" else "rejected by"
-        message = (
-            f"{match.task.id} ({title}) is {match.similarity:.0%} alike and was {verb} {no.agent}: {no.gist}"
-        )
+        message = f"{match.task.id} ({title}) is {match.similarity:.0%} similar and was {verb} {no.agent}: {no.gist}"
         yield _handoff_warning("similar_rejected", message, match.task, no, match.similarity)
 
 

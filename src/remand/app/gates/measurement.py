@@ -102,8 +102,9 @@ _UNREACHED = re.compile(
     re.IGNORECASE,
 )
 _REMEDY = (
-    "run `remand init` again in a shell in which your own installer works (proxy, certificates, registry), as it hands these"
-    " to `prepare`. Passwords and tokens are handed to a trial only by `remand init --credentials`: its code gets to know them."
+    "run `remand init` again in a shell in which your own installer works (proxy, certificates, registry): it passes these"
+    " settings to `prepare`. A trial gets passwords and tokens only from `remand init --credentials`, because the"
+    " project's code can then read them."
 )
 _MISSING_MODULE = re.compile(r"No module named '([A-Za-z_]\w*)")
 
@@ -167,7 +168,7 @@ def _trial_fix(gate: Gate, measured: GateMeasurement, fault: str) -> str:
     if missing and has_script:
         return f'To install it, add "--with", "{missing[1]}" to `prepare` in remand.toml.'
     if measured.status is GateStatus.TIMED_OUT:
-        return f'If it only takes long, set `timeout = "{_LONGER}"` in `[gates.{gate.name}]`.'
+        return f'If it is only slow, set `timeout = "{_LONGER}"` in `[gates.{gate.name}]`.'
     if gate.prepare is not None and _UNREACHED.search(fault):
         return f"A registry was not reached, or refused: {_REMEDY}"
     return ""

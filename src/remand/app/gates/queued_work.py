@@ -381,7 +381,7 @@ class QueuedProbes:
             if is_alone or waited >= self._left:
                 self._left = 0.0 if is_alone else self._left
                 raise EnvironmentFault(
-                    "no worker is there to run it; start one with `remand worker`"
+                    "no worker is running that could do it; start one with `remand worker`"
                     if is_alone
                     else "no worker finished it in time"
                 )

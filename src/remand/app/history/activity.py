@@ -109,7 +109,6 @@ _TEMPLATES: dict[type[Event], str] = {
     reviews.AnswerRetracted: "{0.meta.actor} retracted the answer: {0.option}",
     work.GatePassed: "the gates passed {0.agent}'s work",
     work.GateHeld: "findings in {0.agent}'s work wait for a reviewer",
-    work.IdleStopCounted: "{0.agent} stopped with nothing to measure ({0.number} in a row)",
     work.FindingAccepted: "{0.reviewer} accepted the finding {0.finding}",
     work.FindingRefused: "{0.reviewer} refused the finding {0.finding}",
     work.GateOverridden: "the user overrode the gate {0.gate}",
@@ -180,8 +179,13 @@ def _longer_text(event: Event) -> str | None:  # noqa: C901, PLR0912 - one case 
             return f"the log, of {format_count(event.events, 'event')}, moved to {event.to}"
         case work.GateAlerted():
             return f"the gates rejected {event.agent}'s work {times_text(event.number)}"
-        case work.IdleStopCounted(commit=commit) if commit:
-            return f"{event.agent} submitted the rejected commit {commit:.12} again ({event.number} in a row)"
+        case work.IdleStopCounted(commit=commit):
+            what = (
+                f"submitted the rejected commit {commit:.12} again"
+                if commit
+                else "stopped with nothing to measure"
+            )
+            return f"{event.agent} {what}" + (f" ({event.number} in a row)" if event.number > 1 else "")
         case _:
             return None
 

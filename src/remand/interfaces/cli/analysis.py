@@ -390,7 +390,7 @@ def runs_page(found: work_report.WorkReport, limit: int = 0) -> Show:
         )
         for task in sorted(found.tasks, key=lambda task: -task.bill.cost)
     ]
-    headers = ("no by", "task", "whose work", "outcome", "why")
+    headers = ("rejected by", "task", "work of", "outcome", "reason")
     tables = [
         ("Rejections", table(headers, rejections, "Nothing was.", wraps=True, limit=limit, shows_last=True)),
         (

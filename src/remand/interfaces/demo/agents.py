@@ -191,7 +191,7 @@ def blocker_rejection(error: str, port: int) -> dict[str, Any]:
         "what_attempted": [
             f"Connected to 127.0.0.1:{port}: {error}",
             "Searched the repository for a start script of the sandbox: 0 hits for 'sandbox' outside of docs",
-            "Ran the checkout code against a recorded answer: passes, so the tests need the sandbox alone",
+            "Ran the checkout code against a recorded answer: passes, so only the sandbox is missing",
         ],
         "blocking_factor": f"Payment sandbox at 127.0.0.1:{port} is down; only operations hold its key",
         "evidence": [
@@ -384,7 +384,12 @@ class ReviewRule(NamedTuple):
 
 
 REVIEW_RULES = (
-    ReviewRule(BUTTON_FILE, "<button", 1, "Accessibility issues: a div is no button, no keyboard reaches it"),
+    ReviewRule(
+        BUTTON_FILE,
+        "<button",
+        1,
+        "Accessibility issues: a div is not a button, and the keyboard cannot reach it",
+    ),
     ReviewRule("api/order.py", ".count", 2, "Integration tests fail: items have counts"),
 )
 

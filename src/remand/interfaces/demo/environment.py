@@ -153,7 +153,7 @@ class Narrator:
     def _end_lines(self, event: RunEnded, title: str) -> Iterator[DemoLine]:
         if event.is_fault or event.how == How.LOST:
             why = f"failed: {event.detail}" if event.is_fault else "was lost with the scheduler"
-            yield DemoLine("", title, event.agent, f"{why} (nobody's blame; it is tried again)")
+            yield DemoLine("", title, event.agent, f"{why} (nobody is to blame; it will be retried)")
             return
         for line in self._log_of(event.run_id).splitlines():
             if line and not line.startswith("{"):

@@ -263,7 +263,7 @@ class Scenario:
         """The scheduler resumes; the owner adds the remaining tasks, and answers questions."""
         stage = self._stage
         self._voice.heading(
-            "It starts again, finds Hockney's run lost without blame, and gets the rest to do"
+            "It starts again, marks Hockney's run as lost without blame, and receives the other tasks"
         )
         self._owner.add(FOOTER)
         stage.start_scheduler()

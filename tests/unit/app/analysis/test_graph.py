@@ -221,13 +221,13 @@ def test_an_edge_to_nothing_is_left_out_as_a_conflict() -> None:
     view = folded(task_added(T1), linked(N1, N3), linked(N2, N1))
 
     assert not view.graph.edges
-    assert reasons(view) == [("edge.create", f"{N3} is no node"), ("edge.create", f"{N2} is no node")]
+    assert reasons(view) == [("edge.create", f"{N3} is not a node"), ("edge.create", f"{N2} is not a node")]
 
 
 def test_an_edge_to_a_node_that_was_deleted_before_is_a_conflict() -> None:
     view = folded(task_added(T1), task_added(T2), TaskDeleted(id=N2), linked())
 
-    assert reasons(view) == [("edge.create", f"{N2} is no node")]
+    assert reasons(view) == [("edge.create", f"{N2} is not a node")]
 
 
 def test_a_node_made_twice_with_other_content_stays_as_it_was_first() -> None:
@@ -258,7 +258,7 @@ def test_changing_an_absent_node_is_a_conflict(event: Event) -> None:
     ((name, why),) = reasons(folded(event))
 
     assert name == event.name
-    assert why.endswith("is no node")
+    assert why.endswith("is not a node")
 
 
 MALFORMED = {

@@ -64,6 +64,10 @@ def test_every_kind_of_event_has_words_of_its_own(kind: type[Event]) -> None:
         (GateAlerted(task_id=T1, agent="Alice", number=1), "the gates rejected Alice's work once"),
         (GateAlerted(task_id=T1, agent="Alice", number=3), "the gates rejected Alice's work 3 times"),
         (
+            IdleStopCounted(task_id=T1, handoff_id=H1, agent="Alice", number=1),
+            "Alice stopped with nothing to measure",
+        ),
+        (
             IdleStopCounted(task_id=T1, handoff_id=H1, agent="Alice", number=2),
             "Alice stopped with nothing to measure (2 in a row)",
         ),

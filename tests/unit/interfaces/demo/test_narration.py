@@ -118,7 +118,7 @@ def test_an_agent_s_words_are_told_when_its_session_has_ended_and_its_figures_ar
 def test_a_run_that_failed_or_was_lost_is_nobody_s_blame(event: RunEnded, text: str) -> None:
     (line,) = told(event, "Traceback\n")
 
-    assert line.text == f"{text} (nobody's blame; it is tried again)"
+    assert line.text == f"{text} (nobody is to blame; it will be retried)"
 
 
 @pytest.mark.parametrize(
