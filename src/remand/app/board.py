@@ -137,10 +137,10 @@ def _ledger_alerts(view: Transaction, around: BoardContext) -> Iterator[BoardAle
 
 def _question_alerts(questions: Sequence[Question]) -> Iterator[BoardAlert]:
     """One alert for all questions in the user's inbox. Held work and gate alerts have alerts of their own."""
-    asked = [question for question in questions if question.kind not in (HELD, ALERT)]
-    if asked:
-        many = f"{len(asked)} questions wait" if len(asked) > 1 else "One question waits"
-        yield BoardAlert(kind="questions", text=f"{many} for the user.", since=asked[0].since)
+    open_questions = [question for question in questions if question.kind not in (HELD, ALERT)]
+    if open_questions:
+        many = f"{len(open_questions)} questions wait" if len(open_questions) > 1 else "One question waits"
+        yield BoardAlert(kind="questions", text=f"{many} for the user.", since=open_questions[0].since)
 
 
 def _claim_alerts(task: Task, policy: Policy, now: Instant) -> Iterator[BoardAlert]:
@@ -244,9 +244,9 @@ def read_task_page(
             some = msgspec.structs.replace(wanted, statuses=statuses) if group else wanted
             tasks = view.task_lists.pages.page(some, left, name if place == start else "")
             found += [(place, task) for task in tasks]
-    shown = found if limit < 0 else found[:limit]
-    last = f"{shown[-1][0]} {shown[-1][1].id}" if len(shown) < len(found) else ""
-    rows = tuple(task_list_row(task) for _, task in shown)
+    page = found if limit < 0 else found[:limit]
+    last = f"{page[-1][0]} {page[-1][1].id}" if len(page) < len(found) else ""
+    rows = tuple(task_list_row(task) for _, task in page)
     return TaskPage(
         rows=rows, after=last.removeprefix("0 ") if order is BY_ID else last, counts=dict(view.queue.counts())
     )
@@ -380,16 +380,16 @@ def _inbox_questions(
     blocked = active[Status.BLOCKED]
     alerted = list(filter(open_alert, active[Status.CLAIMED]))
     waiting = view.task_lists.pages.waiting_tasks()
-    asked = [
+    pairs = [
         (task.inbox.escalation, task)
         for task in waiting
         if task.status is Status.ESCALATED and task.inbox.escalation
     ]
-    asked = sorted(asked, key=lambda pair: (pair[0].opened_at, pair[1].id))[:MAX_TASKS]
+    pairs = sorted(pairs, key=lambda pair: (pair[0].opened_at, pair[1].id))[:MAX_TASKS]
     tasks = tasks_with_held_findings(view, waiting)
     few = slice(MAX_WITH_HISTORY)
-    with_history = {task.id for _, task in asked[few]} | {focus.partition("/")[0]}
-    with_history |= {task.id for escalation, task in asked if escalation.id == focus}
+    with_history = {task.id for _, task in pairs[few]} | {focus.partition("/")[0]}
+    with_history |= {task.id for escalation, task in pairs if escalation.id == focus}
     with_history |= {task.id for task in filter(pending_rejection, blocked[few])}
     with_history |= {
         task.id
@@ -404,7 +404,7 @@ def _inbox_questions(
     status = around.scheduler if around.is_scheduled else None
     unable = unstartable_by_status(status, around.rules.team.members)
     questions: list[Question] = [
-        escalation_question(view, around.rules.team, task, events_of, unable) for _, task in asked
+        escalation_question(view, around.rules.team, task, events_of, unable) for _, task in pairs
     ]
     questions += decision_questions(view, around.rules, blocked, events_of, unable)
     team = around.rules.team

@@ -108,11 +108,11 @@ class DirectorCommands:
         if not self._policy.adviser:
             return ""
         outcome = self._commands.run(self._policy.adviser, self._brief(task_id, handoff_id), ADVICE_SECONDS)
-        said = outcome.output.strip() if outcome is not None and outcome.exit_status == 0 else ""
-        if not said:
+        opinion = outcome.output.strip() if outcome is not None and outcome.exit_status == 0 else ""
+        if not opinion:
             return ""
-        self._ledger.ask_as(THE_COORDINATOR, c.GiveOpinion(handoff_id=handoff_id, opinion=said))
-        return said
+        self._ledger.ask_as(THE_COORDINATOR, c.GiveOpinion(handoff_id=handoff_id, opinion=opinion))
+        return opinion
 
     def decide(self, task_id: str, handoff_id: str) -> Acceptance | str:
         """Runs the director's command and carries out its decision; returns the reason if that is not possible."""

@@ -158,12 +158,12 @@ class SharedLedger(Ledger):
         noted = tx.unconfirmed.base
         if not noted:
             return True
-        asked = (rules.base, noted)
-        if self._compared[0] != asked:
+        noted_base = (rules.base, noted)
+        if self._compared[0] != noted_base:
             is_ancestor = self.repository.is_ancestor
             is_known = self.repository.commit(noted) is not None
             is_newer = noted != rules.base and is_known and not is_ancestor(rules.base, noted)
-            self._compared = (asked, is_newer)
+            self._compared = (noted_base, is_newer)
         return self._compared[1]
 
     def _catch_up(self, tx: Transaction) -> Verifier | None:

@@ -302,8 +302,8 @@ class Payload:
     def texts(self, *names: str) -> list[str]:
         """The strings of a list, or a single string."""
         value = self.first(*names)
-        given = value if isinstance(value, list) else [value]
-        return [whole_text(one[:MAX_TEXT]) for one in given if isinstance(one, str)]
+        values = value if isinstance(value, list) else [value]
+        return [whole_text(one[:MAX_TEXT]) for one in values if isinstance(one, str)]
 
 
 def parse(data: bytes) -> Payload:

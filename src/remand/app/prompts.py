@@ -490,8 +490,8 @@ def _gate_section(task: Task, events: list[Event]) -> str:
 def _must_pass_section(task: Task) -> str:
     """The tests that the task names as its proof."""
     names = "\n".join(f"- `{flatten(pattern)}`" for pattern in task.details.must_pass)
-    told = "These tests must pass, whether or not they do now. Leave them as they are where they exist."
-    return f"## Tests that must pass\n\n{told}\n\n{names}" if names else ""
+    rule = "These tests must pass, whether or not they do now. Leave them as they are where they exist."
+    return f"## Tests that must pass\n\n{rule}\n\n{names}" if names else ""
 
 
 def _submit_section(task: Task) -> str:

@@ -82,11 +82,13 @@ _FOOTER = "_Written from the ledger and never read back: changes here have no ef
 def question_page(question: questions.Question) -> str:
     """An open question: each option with its command, earlier attempts, and the deadline."""
     again = f", asked again {question.repeats} times" if question.repeats else ""
-    seen = f"\nSeen by {single_line(question.acknowledged_by)}." if question.acknowledged_by else ""
+    acknowledgement = (
+        f"\nSeen by {single_line(question.acknowledged_by)}." if question.acknowledged_by else ""
+    )
     then = f"Without an answer it is asked again at {format_time(question.deadline)}; nothing is decided automatically."
     rows = [
         f"# {question.escalation_id}: {single_line(question.title)}",
-        f"Task {question.task_id}, since {format_time(question.since)}{again}. {then}{seen}",
+        f"Task {question.task_id}, since {format_time(question.since)}{again}. {then}{acknowledgement}",
         f"> {single_line(question.question, 2000)}",
         "## Options",
         *(f"{n}. {_option_row(question, option)}" for n, option in number_options(question.options)),
@@ -231,8 +233,8 @@ class RecordFileUpdater:
 
     def _drop_pages(self, task_id: str, events: list[Event], wanted: set[tuple[RecordKind, str]]) -> None:
         """Deletes the pages that a task no longer has."""
-        asked = {make_escalation_id(event) for event in events if isinstance(event, EscalationOpened)}
-        pages = {(RecordKind.TASK, task_id), *((RecordKind.MESSAGE, one) for one in asked)}
+        names = {make_escalation_id(event) for event in events if isinstance(event, EscalationOpened)}
+        pages = {(RecordKind.TASK, task_id), *((RecordKind.MESSAGE, one) for one in names)}
         for kind, name in pages - wanted:
             self._drop(kind, name)
 
@@ -293,5 +295,5 @@ def _log_text(lines: Iterable[LogLine]) -> str:
 
 def _recorded_tasks(tx: Transaction) -> list[str]:
     """The tasks that may appear in the files."""
-    told = (line for line in tx.events.lines() if _RECORDED_LINE.search(line))
-    return sorted({event_task_id(codec.decode_stored_line(line)) for line in told} - {""})
+    lines = (line for line in tx.events.lines() if _RECORDED_LINE.search(line))
+    return sorted({event_task_id(codec.decode_stored_line(line)) for line in lines} - {""})

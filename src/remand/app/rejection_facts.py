@@ -129,10 +129,10 @@ class EvidenceChecker:
     def _is_merged(self, commit: str, task: str) -> bool:
         """True if the commit is on the base branch, and its message or changes relate to the task."""
         try:
-            said = self._sources.merged_commit_text(commit) if self._sources is not None else ""
+            text = self._sources.merged_commit_text(commit) if self._sources is not None else ""
         except EnvironmentFault:
             return False
-        return bool(said) and are_related(task, said)
+        return bool(text) and are_related(task, text)
 
     def grade_evidence(self, evidence: object) -> tuple[EvidenceGrade, ...]:
         """Grades every piece of evidence with a probe for the repository, a command or a URL.
@@ -268,8 +268,8 @@ def _grade_file(probe: ev.FileProbe, sources: Sources) -> EvidenceGrade:
         )
     if probe.is_absent or content is None:
         holds = probe.is_absent and content is None
-        said = "does not exist" if content is None else "exists"
-        return ev.grade_evidence(probe, Grade.REPRODUCED if holds else Grade.DISPROVED, f"{where} {said}")
+        state = "does not exist" if content is None else "exists"
+        return ev.grade_evidence(probe, Grade.REPRODUCED if holds else Grade.DISPROVED, f"{where} {state}")
     return _grade_content(probe, content.decode("utf-8", "replace").splitlines(), where)
 
 

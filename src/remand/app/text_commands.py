@@ -221,21 +221,21 @@ def _outcome_text(request: p.TextRequest, answer: Acceptance, view: Transaction,
     """What came of a request that was granted."""
     task = answer.task
     reserved = next((event for event in answer.events if isinstance(event, HandoffInitiated)), None)
-    held = f" It is reserved for {reserved.target_agent} for now." if reserved else ""
+    reservation = f" It is reserved for {reserved.target_agent} for now." if reserved else ""
     match request:
         case p.ReviewTextRequest():
             return f"{task.label} awaits a review by {', '.join(task.reviews.requested)}."
         case p.UnlockTextRequest():
-            return f"{request.agent} may work on {task.label} again.{held}"
+            return f"{request.agent} may work on {task.label} again.{reservation}"
         case p.ReassignTextRequest():
             passed_on = next((event for event in answer.events if isinstance(event, TaskReassigned)), None)
             last = " No other agent is left after this one." if passed_on and passed_on.is_last else ""
-            return f"{request.target} takes over {task.label}.{held}{last}"
+            return f"{request.target} takes over {task.label}.{reservation}{last}"
         case p.EscalateTextRequest() if task.open_escalation:
-            asked = question_text(task, answer_options(view, team, task))
-            return f"{task.open_escalation.id} waits for the user: {asked}"
+            question = question_text(task, answer_options(view, team, task))
+            return f"{task.open_escalation.id} waits for the user: {question}"
         case _:
-            return f"{task.label} is {task.status}.{held}"
+            return f"{task.label} is {task.status}.{reservation}"
 
 
 class _Queries:

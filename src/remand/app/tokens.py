@@ -212,8 +212,8 @@ class LogInAttempt(NamedTuple):
 
 def derived_secret(secret: str, name: str) -> str:
     """Another secret that follows from one, which nobody finds out by it."""
-    made = hmac.digest(secret.encode("utf-8", "replace"), name.encode(), "sha256")
-    return base64.urlsafe_b64encode(made).rstrip(b"=").decode()
+    digest = hmac.digest(secret.encode("utf-8", "replace"), name.encode(), "sha256")
+    return base64.urlsafe_b64encode(digest).rstrip(b"=").decode()
 
 
 _encode = msgspec.json.Encoder(order="deterministic").encode

@@ -117,11 +117,11 @@ _WITHOUT_EFFECT = (EscalationNotified, AnswerRetracted)
 
 def last_answer(events: Sequence[Event]) -> list[Event]:
     """All events of the command that gave a task's last answer, while nothing has followed; else none."""
-    told = [event for event in events if not isinstance(event, _WITHOUT_EFFECT)]
-    if not told or told[-1].is_legacy:
+    effective = [event for event in events if not isinstance(event, _WITHOUT_EFFECT)]
+    if not effective or effective[-1].is_legacy:
         return []
-    end = command_end(told[-1])
-    found = [event for event in told if command_end(event) == end]
+    end = command_end(effective[-1])
+    found = [event for event in effective if command_end(event) == end]
     is_answer = any(isinstance(event, ANSWERS) for event in found)
     return found if is_answer and not any(isinstance(event, _OTHER_COMMANDS) for event in found) else []
 
@@ -139,16 +139,16 @@ def effective_events(events: Sequence[Event]) -> Sequence[Event]:
     """
     if not any(isinstance(event, AnswerRetracted) and event.answer for event in events):
         return events
-    kept: list[Event] = []
+    effective: list[Event] = []
     for event in events:
-        found = last_answer(kept) if isinstance(event, AnswerRetracted) and event.answer else []
+        found = last_answer(effective) if isinstance(event, AnswerRetracted) and event.answer else []
         if isinstance(event, AnswerRetracted) and event.answer in [one.meta.origin for one in found]:
             gone = {one.meta.id for one in found}
-            kept = [one for one in kept if one.meta.id not in gone]
-            kept.append(replace(event, answer=""))
+            effective = [one for one in effective if one.meta.id not in gone]
+            effective.append(replace(event, answer=""))
         else:
-            kept.append(event)
-    return kept
+            effective.append(event)
+    return effective
 
 
 def evolve(task: Task | None, event: Event) -> Task | None:
@@ -168,11 +168,11 @@ def evolve(task: Task | None, event: Event) -> Task | None:
 def replay(events: Iterable[Event]) -> Task | None:
     """Folds one task's events in order. An archived task with absent lines starts from its archived state."""
     task: Task | None = None
-    given = list(events)
-    history = archived_history(given) if any(type(event) is TaskArchived for event in given) else None
+    ordered = list(events)
+    history = archived_history(ordered) if any(type(event) is TaskArchived for event in ordered) else None
     if history is not None:
-        task, given = archived_state(history.base) if history.base else None, list(history.later)
-    for event in effective_events(given):
+        task, ordered = archived_state(history.base) if history.base else None, list(history.later)
+    for event in effective_events(ordered):
         task = evolve(task, event)
     return task
 

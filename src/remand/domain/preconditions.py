@@ -382,8 +382,8 @@ def require_distinct_names(facts: Facts) -> None:
 def require_known_tasks(facts: Facts) -> None:
     """Refuses ids of tasks that do not exist."""
     if facts.links.unknown_tasks:
-        shown = ", ".join(name[:80] for name in facts.links.unknown_tasks[:5])
-        raise unknown_task_refusal(shown)
+        names = ", ".join(name[:80] for name in facts.links.unknown_tasks[:5])
+        raise unknown_task_refusal(names)
 
 
 def require_no_cycle(facts: Facts) -> None:
@@ -396,12 +396,12 @@ def require_whole_log(task: Task, facts: Facts) -> None:
     """Refuses to release a task while lines of the log are missing that may be a no to it."""
     if not facts.missing:
         return
-    shown = "; ".join(lines.description for lines in facts.missing[:MAX_SHOWN])
+    descriptions = "; ".join(lines.description for lines in facts.missing[:MAX_SHOWN])
     more = len(facts.missing) - MAX_SHOWN
     rest = f"; and {more} more" if more > 0 else ""
     raise Refused(
         "lines_missing",
-        f"The log of task {task.id} is incomplete: {shown}{rest}. Get the event files of every branch with git fetch, "
+        f"The log of task {task.id} is incomplete: {descriptions}{rest}. Get the event files of every branch with git fetch, "
         "or restore them from a clone or a backup. If they are lost, the user gives them up: remand log repair",
     )
 

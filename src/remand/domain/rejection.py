@@ -68,9 +68,9 @@ class TaskRejection:
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> TaskRejection:
         """Restores the record from `to_dict` without changing its argument. Missing fields stay empty."""
-        given = {name: _copy(data[name]) for name in FIELDS if name in data}
-        given.setdefault("reason_type", "")
-        return cls(**given)
+        values = {name: _copy(data[name]) for name in FIELDS if name in data}
+        values.setdefault("reason_type", "")
+        return cls(**values)
 
 
 FIELDS = tuple(item.name for item in fields(TaskRejection))
@@ -107,11 +107,11 @@ class RejectionDecision:
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> RejectionDecision:
         """Restores the record from `to_dict` without changing its argument."""
-        given = {item.name: _copy(data[item.name]) for item in fields(cls) if item.name in data}
-        rejection = given.get("rejection")
-        given["rejection"] = TaskRejection.from_dict(rejection if isinstance(rejection, Mapping) else {})
-        given.setdefault("decision_type", "")
-        return cls(**given)
+        values = {item.name: _copy(data[item.name]) for item in fields(cls) if item.name in data}
+        rejection = values.get("rejection")
+        values["rejection"] = TaskRejection.from_dict(rejection if isinstance(rejection, Mapping) else {})
+        values.setdefault("decision_type", "")
+        return cls(**values)
 
 
 def _copy(value: Any, depth: int = 0) -> Any:

@@ -300,8 +300,8 @@ NO_GATES = (
 def lost_run_text(errors: str) -> str:
     """What is said of a run that ended without a result: the end of what it wrote."""
     written = redact(errors).strip()[-MAX_ERRORS:].strip()
-    said = f"It wrote:\n{written}" if written else "It wrote nothing."
-    return f"Remand could not measure this session: the run of its gates ended without a result. {said}"
+    output = f"It wrote:\n{written}" if written else "It wrote nothing."
+    return f"Remand could not measure this session: the run of its gates ended without a result. {output}"
 
 
 def partly_measured(left_out: Sequence[str]) -> str:

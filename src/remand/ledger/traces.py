@@ -58,15 +58,15 @@ def _build_trace(event: Event, task: str, **more: str) -> Trace:
 
 
 def _trace_rejection(event: Any, task: str) -> Trace:
-    told: Mapping[str, Any] = event.rejection
+    record: Mapping[str, Any] = event.rejection
     return _build_trace(
         event,
         _traced_task(event, task),
         handoff=_shorten_text(event.handoff_id, MAX_NAME),
         agent=_shorten_text(event.agent, MAX_NAME),
         rejection=_rejection_key(event),
-        said=_reason_name(told.get("reason_type", getattr(event, "reason", ""))),
-        text=_shorten_text(told.get("blocking_factor"), MAX_TEXT),
+        said=_reason_name(record.get("reason_type", getattr(event, "reason", ""))),
+        text=_shorten_text(record.get("blocking_factor"), MAX_TEXT),
     )
 
 

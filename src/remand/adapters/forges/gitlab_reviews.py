@@ -64,8 +64,8 @@ class MergeRequest(Record, kw_only=True):
     @property
     def change_mark(self) -> str:
         """A mark that changes with every push and every note, including system notes."""
-        said = f"{self.user_notes_count} {self.blocking_discussions_resolved}"
-        return f"{self.updated_at} {self.head} {self.state} {said} {self.detailed_merge_status}"
+        counts = f"{self.user_notes_count} {self.blocking_discussions_resolved}"
+        return f"{self.updated_at} {self.head} {self.state} {counts} {self.detailed_merge_status}"
 
 
 class Version(Record, kw_only=True):

@@ -44,9 +44,9 @@ class StoredAnswers:
         self._cache = cache
 
     def get(self, address: str) -> CachedAnswer | None:
-        kept = self._cache.get(_key("answer", address))
+        cached = self._cache.get(_key("answer", address))
         try:
-            return msgspec.json.decode(kept, type=CachedAnswer) if kept else None
+            return msgspec.json.decode(cached, type=CachedAnswer) if cached else None
         except msgspec.MsgspecError:
             return None
 

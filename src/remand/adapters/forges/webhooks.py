@@ -116,13 +116,13 @@ def _is_genuine(kind: str, headers: Mapping[str, str], body: bytes, secret: str)
     key = secret.encode()
     if kind == GITLAB:
         return hmac.compare_digest(headers.get("x-gitlab-token", "").encode(errors="replace"), key)
-    made = hmac.new(key, body, sha256).hexdigest()
+    expected = hmac.new(key, body, sha256).hexdigest()
     if kind == GITHUB:
         return hmac.compare_digest(
-            headers.get("x-hub-signature-256", "").encode(errors="replace"), f"sha256={made}".encode()
+            headers.get("x-hub-signature-256", "").encode(errors="replace"), f"sha256={expected}".encode()
         )
-    given = headers.get("x-gitea-signature") or headers.get("x-forgejo-signature", "")
-    return hmac.compare_digest(given.encode(errors="replace"), made.encode())
+    signature = headers.get("x-gitea-signature") or headers.get("x-forgejo-signature", "")
+    return hmac.compare_digest(signature.encode(errors="replace"), expected.encode())
 
 
 def _pull_number(payload: _Payload) -> int | None:

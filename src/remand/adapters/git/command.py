@@ -218,13 +218,13 @@ SHA256_CONFIG = CONFIG.replace("version = 0", "version = 1") + "[extensions]\n\t
 def temporary_git_folder(commit: str, excluded: str = "") -> Iterator[str]:
     """A temporary git folder with our configuration and the worktree's commit; removed afterwards."""
     folder = os.path.join(os.environ.get("TMPDIR", "/tmp"), f"remand-look-{os.urandom(8).hex()}")  # noqa: S108 - private, with a random name
-    made = [folder, *(os.path.join(folder, name) for name in ("refs", "objects", "info"))]
+    folders = [folder, *(os.path.join(folder, name) for name in ("refs", "objects", "info"))]
     files = {
         os.path.join(folder, "HEAD"): f"{commit}\n",
         os.path.join(folder, "config"): SHA256_CONFIG if len(commit) == 64 else CONFIG,
         os.path.join(folder, "info", "exclude"): excluded,
     }
-    for path in made:
+    for path in folders:
         os.mkdir(path, 0o700)
     try:
         for path, text in files.items():
@@ -235,5 +235,5 @@ def temporary_git_folder(commit: str, excluded: str = "") -> Iterator[str]:
         with suppress(OSError):
             for path in files:
                 os.unlink(path)
-            for path in reversed(made):
+            for path in reversed(folders):
                 os.rmdir(path)

@@ -172,10 +172,12 @@ def pipe_commit(
     `sends` and `keeps` are additional environment variables of the sending and receiving side; `keeping` is
     the receiving command. Returns why it failed, or an empty string.
     """
-    with tempfile.TemporaryFile() as asked, tempfile.TemporaryFile() as errors:
-        asked.write("\n".join((commit, "--not", *known, "")).encode())
-        asked.seek(0)
-        packing = own.start(*_PACKING, stdin=asked, stdout=subprocess.PIPE, stderr=errors, environment=sends)
+    with tempfile.TemporaryFile() as input_file, tempfile.TemporaryFile() as errors:
+        input_file.write("\n".join((commit, "--not", *known, "")).encode())
+        input_file.seek(0)
+        packing = own.start(
+            *_PACKING, stdin=input_file, stdout=subprocess.PIPE, stderr=errors, environment=sends
+        )
         with packing:
             if packing.stdout is None:
                 raise EnvironmentFault("git cannot be asked.")
@@ -254,8 +256,8 @@ class StagedCommit:
         _require_bounded(self._repository, self._commit)
 
     def is_ancestor(self, commit: str) -> bool:
-        asked = ("merge-base", "--is-ancestor", commit, self._commit)
-        return not self._repository.run(*asked, environment=self._cuts).returncode
+        arguments = ("merge-base", "--is-ancestor", commit, self._commit)
+        return not self._repository.run(*arguments, environment=self._cuts).returncode
 
     def hand_over(self) -> None:
         keeping = ("unpack-objects", "-q") if self._count <= FEW else ("index-pack", "--stdin")

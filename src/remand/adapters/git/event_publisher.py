@@ -66,8 +66,8 @@ class GitPublisher:
 
     def deleted_files(self, branch: str, names: set[str]) -> dict[str, bytes]:
         ref = f"refs/heads/{branch}"
-        shown = ("log", "--full-history", "-m", "--diff-filter=D", "--name-only", "--format=", "-z", ref)
-        rows = self._run(*shown, "--", f"{_FOLDER}/").split("\0")
+        arguments = ("log", "--full-history", "-m", "--diff-filter=D", "--name-only", "--format=", "-z", ref)
+        rows = self._run(*arguments, "--", f"{_FOLDER}/").split("\0")
         once = {os.path.basename(row) for row in rows if row} & names
         found = {name: self._last_content(ref, f"{_FOLDER}/{name}") for name in sorted(once)}
         return {name: content for name, content in found.items() if content}

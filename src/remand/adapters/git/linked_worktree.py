@@ -351,15 +351,15 @@ def remove_special_files(folder: str, limit: int = 0) -> list[bytes]:
 def _special_files(folder: str, limit: int = 0, *, opens: bool = False) -> Iterator[bytes]:
     """Everything that is neither file, folder nor link."""
     pending = [os.fsencode(folder)]
-    seen = 0
-    while pending and not (limit and seen > limit):
+    count = 0
+    while pending and not (limit and count > limit):
         here = pending.pop()
         with suppress(OSError):
             if opens and os.lstat(here).st_mode & _OWNER_ACCESS != _OWNER_ACCESS:
                 os.chmod(here, os.lstat(here).st_mode | _OWNER_ACCESS)
             with os.scandir(here) as found:
                 for entry in found:
-                    seen += 1  # Most are files, so that is checked first.
+                    count += 1  # Most are files, so that is checked first.
                     if entry.is_file(follow_symlinks=False):
                         continue
                     if entry.is_dir(follow_symlinks=False):

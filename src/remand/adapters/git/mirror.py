@@ -194,11 +194,11 @@ class GitMirror:
     @_repair_and_retry
     def changes(self, base_tree: str, tree: str) -> list[TreeChange]:
         trees = (require_id(base_tree), require_id(tree))
-        asked = ("diff-tree", "-r", "-z", "--raw", "--no-abbrev", "--no-ext-diff", "--no-textconv")
+        arguments = ("diff-tree", "-r", "-z", "--raw", "--no-abbrev", "--no-ext-diff", "--no-textconv")
         try:
-            answer = self.repository.ask(*asked, "-M", "-l1000", *trees, "--", _WITHOUT_GOT)
+            answer = self.repository.ask(*arguments, "-M", "-l1000", *trees, "--", _WITHOUT_GOT)
         except DamagedRepository:  # Files too large to be compared: renames are not recognised.
-            answer = self.repository.ask(*asked, "--no-renames", *trees, "--", _WITHOUT_GOT)
+            answer = self.repository.ask(*arguments, "--no-renames", *trees, "--", _WITHOUT_GOT)
         return list(_changes(answer.split(b"\x00")))
 
     @_repair_and_retry

@@ -153,8 +153,8 @@ class Branches:
                 "The repository keeps its refs in a reftable, which is not supported. "
                 "Run `git refs migrate --ref-format=files`."
             )
-        for folder, held in self._branches_in_use(entry):
-            if held == branch:
+        for folder, used in self._branches_in_use(entry):
+            if used == branch:
                 raise EnvironmentFault(_in_use_message(branch, folder))
 
     def create(self, branch: str, start: str) -> str:
@@ -187,10 +187,10 @@ class Branches:
 
     def remove(self, branch: str, commit: str) -> None:
         """Removes a branch if it is at that commit and not checked out anywhere."""
-        if any(held == branch for _, held in self._branches_in_use("")):
+        if any(used == branch for _, used in self._branches_in_use("")):
             return
-        asked = ("update-ref", "--no-deref", "-d", HEADS + branch, commit)
-        run_git(self._folder, *asked, environment=self._alone)
+        arguments = ("update-ref", "--no-deref", "-d", HEADS + branch, commit)
+        run_git(self._folder, *arguments, environment=self._alone)
 
     def keep_commit(self, task_id: str, commit: str) -> str:
         """Protects a commit from being pruned; returns the ref that does. Earlier refs stay."""
@@ -213,8 +213,8 @@ class Branches:
 
     def existing_commits(self, commits: Iterable[str]) -> list[str]:
         """The commits that the repository has, each once."""
-        asked = one_per_line([commit for commit in dict.fromkeys(commits) if is_commit(commit)])
-        answer = run_git(self._folder, "cat-file", "--batch-check", stdin=asked, environment=self._alone)
+        names = one_per_line([commit for commit in dict.fromkeys(commits) if is_commit(commit)])
+        answer = run_git(self._folder, "cat-file", "--batch-check", stdin=names, environment=self._alone)
         return [name for name, kind, _ in parse_batch_check(answer.stdout) if kind == "commit"]
 
     def is_ancestor(self, commit: str, other: str) -> bool:
@@ -227,9 +227,9 @@ class Branches:
     def _update(self, ref: str, commit: str, before: str) -> str:
         """Moves a ref; returns why it failed, or an empty string. Removes abandoned locks."""
         lock = os.path.join(self._folder, f"{ref}.lock")
-        asked = ("update-ref", "--no-deref", "-m", "remand", ref, commit, before)
+        arguments = ("update-ref", "--no-deref", "-m", "remand", ref, commit, before)
         for is_last in (False, True):
-            answer = run_git(self._folder, *asked, environment=self._alone)
+            answer = run_git(self._folder, *arguments, environment=self._alone)
             if not answer.returncode:
                 return ""
             if is_last or not _is_lock_released(lock):

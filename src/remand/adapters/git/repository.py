@@ -124,8 +124,8 @@ class GitRepository:
         return commit
 
     def _query_commit(self, name: str) -> Commit | None:
-        asked = f"{name}^{{commit}}\n{name}^{{tree}}\n"
-        answer = run_git(self.place.worktree, "cat-file", "--batch", stdin=asked.encode(errors="replace"))
+        queries = f"{name}^{{commit}}\n{name}^{{tree}}\n"
+        answer = run_git(self.place.worktree, "cat-file", "--batch", stdin=queries.encode(errors="replace"))
         match [*parse_batch(answer.stdout)]:
             case [(sha, "commit", _), (_, "tree", tree)] if not answer.returncode:
                 return self._remember_commit(sha, tree)
@@ -224,14 +224,14 @@ class GitRepository:
 
     def commits_outside(self, tip: str, commits: Iterable[str]) -> frozenset[str]:
         """The commits that are here but not in the history of a tip."""
-        asked = {commit for commit in commits if commit.isascii() and commit.isalnum()}
-        if not asked or not tip:
+        valid = {commit for commit in commits if commit.isascii() and commit.isalnum()}
+        if not valid or not tip:
             return frozenset()
-        rows = "".join(f"{name}\n" for name in (f"^{tip}", *sorted(asked)))
+        rows = "".join(f"{name}\n" for name in (f"^{tip}", *sorted(valid)))
         failure = f"git cannot list what {tip[:12]} lacks"
         listing = ("rev-list", "--ignore-missing", "--stdin")
         found = query_git(self.place.worktree, *listing, stdin=rows.encode(), failure=failure)
-        return frozenset(found.decode().split()) & asked
+        return frozenset(found.decode().split()) & valid
 
     def commits_with_parents(self, names: str, *, since: str = "", limit: int = 0) -> list[tuple[str, str]]:
         """The commits of a range, oldest first, each with its first parent. Leaves out merges and root commits."""
@@ -240,9 +240,13 @@ class GitRepository:
         if is_wrong or run_git(self.place.worktree, "rev-parse", *parts, "--").returncode:
             raise UsageError(f"{names[:80]!r} is not a range of commits here. Name one such as main..HEAD.")
         options = [f"--since={since}"] * bool(since) + [f"--max-count={limit}"] * bool(limit)
-        asked = ("rev-list", "--no-merges", "--reverse", "--parents", *options, *parts, "--")
+        arguments = ("rev-list", "--no-merges", "--reverse", "--parents", *options, *parts, "--")
         failure = f"git cannot list the commits of {names[:80]}"
-        rows = query_git(self.place.worktree, *asked, failure=failure).decode("ascii", "replace").splitlines()
+        rows = (
+            query_git(self.place.worktree, *arguments, failure=failure)
+            .decode("ascii", "replace")
+            .splitlines()
+        )
         pairs = [row.split() for row in rows]
         return [(pair[0], pair[1]) for pair in pairs if len(pair) > 1]
 
@@ -314,15 +318,15 @@ def control_entries(tree: bytes, id_length: int) -> str:
 
 def code_tree(tree: bytes, id_length: int) -> str:
     """The id that the tree would have without `.got`, so that publishing events does not make results stale."""
-    kept, rest = b"", tree
+    entries, rest = b"", tree
     while rest:
         entry, _, tail = rest.partition(b"\x00")
         whole = entry + b"\x00" + tail[:id_length]
         if entry.split(b" ", 1)[1] != b".got":
-            kept += whole
+            entries += whole
         rest = tail[id_length:]
     algorithm = hashlib.sha1 if id_length == 20 else hashlib.sha256
-    return algorithm(b"tree %d\x00" % len(kept) + kept, usedforsecurity=False).hexdigest()
+    return algorithm(b"tree %d\x00" % len(entries) + entries, usedforsecurity=False).hexdigest()
 
 
 def change_fingerprint(change: bytes) -> str:
@@ -459,8 +463,8 @@ class GitTrackedFiles:
     def find_ignored(self, names: Collection[str]) -> set[str]:
         if not names or not self._has_git:
             return set()
-        given = "\0".join(names).encode("utf-8", "surrogateescape")
-        answer = run_git(self._root, "check-ignore", "--no-index", "-z", "--stdin", stdin=given)
+        input_bytes = "\0".join(names).encode("utf-8", "surrogateescape")
+        answer = run_git(self._root, "check-ignore", "--no-index", "-z", "--stdin", stdin=input_bytes)
         return set(answer.stdout.decode("utf-8", "surrogateescape").split("\0")) & set(names)
 
     def untrack(self, name: str) -> None:

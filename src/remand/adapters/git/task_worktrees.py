@@ -195,8 +195,8 @@ class GitTaskWorktree:
 
     def _keep_aside(self, branch: str) -> None:
         """Preserves a confined agent's stash and its other branches."""
-        given = self._tips()
-        commits = [one for one in find_stashed_commits(self.private.path, branch) if one not in given]
+        tips = self._tips()
+        commits = [one for one in find_stashed_commits(self.private.path, branch) if one not in tips]
         known = self._branches.existing_commits(commits) if commits else []
         for commit in commits:
             if commit not in known and self._take(commit):
@@ -286,10 +286,10 @@ class GitTaskWorktree:
 
     def _advance(self, branch: str, head: str, tip: str) -> None:
         """Moves the branch to an agent's commit. Preserves commits that this leaves behind."""
-        given = self._note().tip or tip
+        start = self._note().tip or tip
         with self._stage(head) as stage:
             is_forward = stage.is_ancestor(tip)
-            if not is_forward and tip != given:
+            if not is_forward and tip != start:
                 raise RefMoved(_moved_message(branch, self._task_id, tip))
             stage.hand_over()
         if not is_forward:

@@ -111,12 +111,12 @@ def setup_hints(name: str, executable: str, root: str) -> list[str]:
     """What the user still has to do after a host's hooks and our MCP server are installed in a worktree."""
     setup = installation.find_setup(name)
     untrusted = find_untrusted_folder(setup, root)
-    told = [
+    hints = [
         f"{untrusted}. {TRUST_IT.format(setup.programs[0])}" if untrusted else "",
         setup.hint,
         setup.server.hint.format(program=executable),
     ]
-    return list(filter(None, told))
+    return list(filter(None, hints))
 
 
 TRUST_IT = "Start `{}` there once and trust the folder."
@@ -245,8 +245,8 @@ def _judge_answer(name: str, path: str, command: str, called: HookCallResult) ->
         return HookCheck(name, False, detail, "Install Remand for your user, so that it is on PATH.")
     if called.code == 127:
         return HookCheck(name, False, f"`{command}` in {path} is not there", INSTALL_AGAIN.format(name))
-    said = (called.output.strip() or called.errors.strip() or "nothing")[:300]
-    detail = f"`{command}` ends with {called.code} and answers a stop with: {said}"
+    output = (called.output.strip() or called.errors.strip() or "nothing")[:300]
+    detail = f"`{command}` ends with {called.code} and answers a stop with: {output}"
     return HookCheck(name, False, detail, f"The host would let the agent stop. {INSTALL_AGAIN.format(name)}")
 
 

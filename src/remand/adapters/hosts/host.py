@@ -355,8 +355,8 @@ def read_claude_call(setup: Setup, event: str, data: bytes, *, tells_failures: b
 
 def stop_moment(payload: Payload, *names: str) -> str:
     """Distinguishes the stops of one turn: by the host's time, or else by the agent's last message."""
-    said = payload.text("last_assistant_message", *names)
-    return _stop_time(payload) or f"{len(said)} {said[-ENOUGH:]}"
+    message = payload.text("last_assistant_message", *names)
+    return _stop_time(payload) or f"{len(message)} {message[-ENOUGH:]}"
 
 
 def has_time(payload: Payload) -> bool:

@@ -23,11 +23,11 @@ def has_option(words: Sequence[str], *names: str) -> bool:
 
 def option_value(words: Sequence[str], *names: str) -> str:
     """The value of an option, the last one if repeated; empty if it has none."""
-    found, given = "", list(option_words(words))
-    for place, word in enumerate(given):
+    found, options = "", list(option_words(words))
+    for place, word in enumerate(options):
         name, equals, value = word.partition("=")
         if name in names:
-            found = value if equals else "".join(given[place + 1 : place + 2])
+            found = value if equals else "".join(options[place + 1 : place + 2])
     return found
 
 
@@ -208,8 +208,8 @@ def read_script(output: str) -> SessionResult:
     payload = parse(closing.encode("utf-8", "replace")) if closing.startswith('{"') else Payload({})
     if payload.text("type") != "result":
         return SessionResult(text=output.strip())
-    said = _together(line.text("result") for line in json_lines(output) if line.text("type") == "result")
-    return read_claude([payload])._replace(text=said)
+    result = _together(line.text("result") for line in json_lines(output) if line.text("type") == "result")
+    return read_claude([payload])._replace(text=result)
 
 
 def read_claude(lines: list[Payload]) -> SessionResult:

@@ -72,7 +72,7 @@ class Transcripts:
             return None
         for path in self._files(run):
             if path not in self._read:
-                self._read[path] = {told.tool_use_id: told for told in runs_in(path)}
+                self._read[path] = {run.tool_use_id: run for run in runs_in(path)}
             transcript_run = self._read[path].get(run.tool_use_id)
             if transcript_run is not None and _is_same(run, transcript_run):
                 return transcript_run
@@ -149,12 +149,15 @@ def _pieces(line: bytes) -> list[Mapping[str, Any]]:
 def _started_run(piece: Mapping[str, Any]) -> TranscriptRun | None:
     match piece.get("type"):
         case "tool_use":
-            given = _table(piece, "input")
-            return _new_run(piece.get("id"), piece.get("name"), given.get("command"), given)
+            arguments = _table(piece, "input")
+            return _new_run(piece.get("id"), piece.get("name"), arguments.get("command"), arguments)
         case "function_call" | "custom_tool_call":
-            given = _arguments(piece)
+            arguments = _arguments(piece)
             return _new_run(
-                piece.get("call_id"), piece.get("name"), given.get("command", given.get("cmd")), given
+                piece.get("call_id"),
+                piece.get("name"),
+                arguments.get("command", arguments.get("cmd")),
+                arguments,
             )
         case "local_shell_call":
             return _new_run(piece.get("call_id"), "local_shell", _table(piece, "action").get("command"), {})
@@ -214,8 +217,10 @@ def _exit_status(text: str) -> int | None:
 
 
 def _arguments(piece: Mapping[str, Any]) -> Mapping[str, Any]:
-    given = piece.get("arguments", piece.get("input"))
-    return given if isinstance(given, dict) else _json(given if isinstance(given, str) else "")
+    arguments = piece.get("arguments", piece.get("input"))
+    return (
+        arguments if isinstance(arguments, dict) else _json(arguments if isinstance(arguments, str) else "")
+    )
 
 
 def _json(text: str) -> Mapping[str, Any]:

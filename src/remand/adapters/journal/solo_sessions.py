@@ -234,13 +234,13 @@ class SoloSessions:
     def take_notices(self, name: str) -> list[str]:
         """Returns and removes the texts left for the user."""
         path = self._path(name, "notices")
-        taken = f"{path}.{os.getpid()}"
+        renamed = f"{path}.{os.getpid()}"
         try:
-            os.rename(path, taken)
+            os.rename(path, renamed)
         except OSError:
             return []
-        lines = read_start(taken, MAX_RECORD).splitlines()
-        os.unlink(taken)
+        lines = read_start(renamed, MAX_RECORD).splitlines()
+        os.unlink(renamed)
         return list(dict.fromkeys(filter(None, (parse(line).text("text") for line in lines))))
 
     def _path(self, name: str, kind: str) -> str:

@@ -131,10 +131,10 @@ class _Suite:
             self.tests.append((_plain(match[1]), _OUTCOMES[match[2]]))
 
     def _keep(self, line: str) -> None:
-        said = self.said[self._shown]
+        lines = self.said[self._shown]
         self._is_summary = self._is_summary or line == _SUMMARY
-        if len(said) < _MAX_SHOWN and not self._is_summary:
-            said.append(line)
+        if len(lines) < _MAX_SHOWN and not self._is_summary:
+            lines.append(line)
 
     def _end(self, passed: int, failed: int, ignored: int, measured: int) -> None:
         counted = [outcome for _, outcome in self.tests]

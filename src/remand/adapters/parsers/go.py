@@ -55,9 +55,9 @@ class GoTestRun:
             self._end_package(event)
 
     def _add_output(self, event: GoTestEvent) -> None:
-        said = self._said.setdefault((event.package, event.test), [])
-        if len(said) < _SHOWN_LINES and not _FRAME.match(event.output):
-            said.append(event.output)
+        lines = self._said.setdefault((event.package, event.test), [])
+        if len(lines) < _SHOWN_LINES and not _FRAME.match(event.output):
+            lines.append(event.output)
 
     def _end(self, package: str, test: str, outcome: str, seconds: float) -> None:
         self._ended.setdefault((package, test), []).append((outcome, seconds))

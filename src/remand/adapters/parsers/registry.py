@@ -46,7 +46,5 @@ def gate_fault(gate: Gate) -> str:
     unknown = next((key for key in gate.require if key[4:] not in known.figures), "")
     if not unknown:
         return ""
-    given = ", ".join(known.figures)
-    return (
-        f"`gates.{gate.name}.require.{unknown}` does not name a figure of `{gate.parser}`; it gives {given}."
-    )
+    figures = ", ".join(known.figures)
+    return f"`gates.{gate.name}.require.{unknown}` does not name a figure of `{gate.parser}`; it gives {figures}."

@@ -247,14 +247,14 @@ class Coverage:
 def _ranges(numbers: list[int]) -> Iterator[str]:
     """Ascending numbers as ranges, such as 3-5; of very many, the first."""
     first = last = numbers[0]
-    made = 0
+    count = 0
     for number in [*numbers[1:], None]:
         if number is not None and number == last + 1:
             last = number
             continue
         yield str(first) if first == last else f"{first}-{last}"
-        made += 1
-        if made == _RANGES or number is None:
+        count += 1
+        if count == _RANGES or number is None:
             return
         first = last = number
 

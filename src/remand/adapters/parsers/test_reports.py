@@ -105,10 +105,10 @@ class _ReportReader:
         text = own[0].text or ""
         self.uncollected += own[0].message == _UNCOLLECTED
         path, line = self._place(element, text)
-        said = _failure_text(own[0].message or "", text)
+        message = _failure_text(own[0].message or "", text)
         if len(own) > 1:
-            said = f"{len(own)} failures, the first: {said}"
-        self.found.add(path=path, line=line, code=test_id, text=said)
+            message = f"{len(own)} failures, the first: {message}"
+        self.found.add(path=path, line=line, code=test_id, text=message)
 
     @property
     def is_short(self) -> bool:

@@ -202,8 +202,8 @@ def wanted_node(root: Path) -> str:
     if not wanted and named is not None:
         match = re.fullmatch(r"v?(\d+)[\w.]*", named.read_text(encoding="utf-8").strip())
         wanted = f">={match[1]}" if match else ""
-    shown = subprocess.run(["node", "--version"], capture_output=True, text=True, check=False).stdout
-    has = tuple(map(int, re.findall(r"\d+", shown)[:3]))
+    version = subprocess.run(["node", "--version"], capture_output=True, text=True, check=False).stdout
+    has = tuple(map(int, re.findall(r"\d+", version)[:3]))
     return "" if not has or is_version_in(wanted, has) else wanted
 
 

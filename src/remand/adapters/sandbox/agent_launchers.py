@@ -246,9 +246,9 @@ def _agent_environment(
     for name in order.environment:
         if not name or "=" in name:
             raise CannotRun("program", f"{name!r} cannot be the name of a variable. Fix it in remand.toml.")
-    given = {"LANG": os.environ.get("LANG") or "C.UTF-8", "HOME": home, "TMPDIR": temporary}
+    environment = {"LANG": os.environ.get("LANG") or "C.UTF-8", "HOME": home, "TMPDIR": temporary}
     own = {"PATH": os.pathsep.join(dict.fromkeys((*job.path, *job_setup.SYSTEM_PATH))), "PWD": job.folder}
-    return given | order.environment | own | ({"REMAND_SOCKET": socket} if socket else {})
+    return environment | order.environment | own | ({"REMAND_SOCKET": socket} if socket else {})
 
 
 def _agent_file_view(order: AgentLaunch, setting: AgentSetting) -> job_setup.FileView:

@@ -76,14 +76,14 @@ def job_environment(job: Job, *, home: str, temporary: str) -> dict[str, str]:
 
 def encode_arguments(texts: list[str]) -> list[bytes]:
     try:
-        given = [os.fsencode(text) for text in texts]
+        encoded = [os.fsencode(text) for text in texts]
     except UnicodeEncodeError as fault:
         raise CannotStart(
             f"The command or its environment cannot be written as bytes: {fault.reason}."
         ) from None
-    if any(b"\x00" in one for one in given):
+    if any(b"\x00" in one for one in encoded):
         raise CannotStart("The command or its environment contains a NUL byte. Remove it from remand.toml.")
-    return given
+    return encoded
 
 
 # Shared by everybody: leftovers, and the sockets of daemons.
@@ -423,8 +423,8 @@ def job_file_view(job: Job, program: str, *, own: Iterable[str] = (), hide: Iter
 
 
 def _writable(job: Job) -> list[str]:
-    given = (job.folder, job.report, job.cache if job.may_write_cache else "")
-    return [path for path in given if path]
+    folders = (job.folder, job.report, job.cache if job.may_write_cache else "")
+    return [path for path in folders if path]
 
 
 def _readable(view: FileView, job: Job, program: str) -> list[str]:

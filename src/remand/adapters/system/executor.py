@@ -32,13 +32,13 @@ class UserCommands:
         self._environment = own if is_users_own else _plain()
 
     def run(self, command: Sequence[str], given: bytes, seconds: float) -> CommandOutcome | None:
-        with tempfile.TemporaryFile() as asked:
-            asked.write(given)
-            asked.seek(0)
+        with tempfile.TemporaryFile() as input_file:
+            input_file.write(given)
+            input_file.seek(0)
             try:
                 process = subprocess.Popen(
                     list(command),
-                    stdin=asked,
+                    stdin=input_file,
                     stdout=subprocess.PIPE,
                     stderr=subprocess.DEVNULL,
                     cwd=self._folder,
@@ -48,31 +48,31 @@ class UserCommands:
             except OSError:
                 return None
         with process:
-            said = _read_output(process, time.monotonic() + seconds)
+            output = _read_output(process, time.monotonic() + seconds)
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
-            if said is None:
+            if output is None:
                 return None
-            return CommandOutcome(process.wait(), said.decode("utf-8", "replace"))
+            return CommandOutcome(process.wait(), output.decode("utf-8", "replace"))
 
 
 def _read_output(process: subprocess.Popen[bytes], deadline: float) -> bytes | None:
     """A process's complete output; None if it takes too long or prints too much."""
-    said = b""
+    output = b""
     with selectors.DefaultSelector() as selector:
         if process.stdout is None:
             return None
         selector.register(process.stdout, selectors.EVENT_READ)
-        while len(said) <= MAX_OUTPUT and time.monotonic() < deadline:
+        while len(output) <= MAX_OUTPUT and time.monotonic() < deadline:
             has_ended = process.poll() is not None
             if selector.select(0.0 if has_ended else LOOK_SECONDS):
                 part = os.read(process.stdout.fileno(), 1 << 16)
-                said += part
+                output += part
                 has_ended = has_ended or not part
                 if part:
                     continue
             if has_ended:
-                return said if _has_ended(process, deadline) else None
+                return output if _has_ended(process, deadline) else None
     return None
 
 
@@ -85,12 +85,17 @@ def _has_ended(process: subprocess.Popen[bytes], deadline: float) -> bool:
 
 
 def _plain() -> dict[str, str]:
-    kept = {name: os.environ[name] for name in _PLAIN if name in os.environ}
+    environment = {name: os.environ[name] for name in _PLAIN if name in os.environ}
     try:
         user = pwd.getpwuid(os.getuid())
     except KeyError:  # As in containers that assign any user.
-        return kept | {"PATH": SYSTEM_PATH, "HOME": "/"}
-    return kept | {"PATH": SYSTEM_PATH, "HOME": user.pw_dir, "USER": user.pw_name, "LOGNAME": user.pw_name}
+        return environment | {"PATH": SYSTEM_PATH, "HOME": "/"}
+    return environment | {
+        "PATH": SYSTEM_PATH,
+        "HOME": user.pw_dir,
+        "USER": user.pw_name,
+        "LOGNAME": user.pw_name,
+    }
 
 
 class ThreadExecutor:

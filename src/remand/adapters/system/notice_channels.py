@@ -67,8 +67,8 @@ class AppriseChannel:
         sender = library.Apprise(asset=asset)
         if not sender.add(self._url):
             return "apprise does not know this address; see its list of services"
-        taken = sender.notify(title=title, body=body, body_format=library.NotifyFormat.TEXT)
-        return "" if taken else "the service did not take it"
+        is_sent = sender.notify(title=title, body=body, body_format=library.NotifyFormat.TEXT)
+        return "" if is_sent else "the service did not take it"
 
 
 def open_channels() -> tuple[list[Channel], tuple[str, ...]]:
@@ -172,9 +172,9 @@ def read_addresses() -> ChannelAddresses:
                 f"{VARIABLE} may not name {match['kind']}://, which writes on this machine; add it to {path}"
             )
             continue
-        name, taken = match["name"] or match["kind"].lower(), {other.name for other in addresses}
+        name, names = match["name"] or match["kind"].lower(), {other.name for other in addresses}
         numbered = (name if n == 1 else f"{name}-{n}" for n in range(1, len(addresses) + 2))
-        unique = next(one for one in numbered if one not in taken)
+        unique = next(one for one in numbered if one not in names)
         addresses.append(ChannelAddress(unique, match["url"]))
     return ChannelAddresses(tuple(addresses), tuple(problems))
 

@@ -124,8 +124,8 @@ class RunLogs:
             mark = (status.st_size, status.st_mtime_ns)
             known = self._read.get(run_id)
             if known is None or known[0] != mark:
-                said = _last_line(self._find_words(_end_of_file(self.path(run_id))))
-                self._read[run_id] = known = (mark, said or (known[1] if known else ""))
+                line = _last_line(self._find_words(_end_of_file(self.path(run_id))))
+                self._read[run_id] = known = (mark, line or (known[1] if known else ""))
         except OSError:
             return ""
         return known[1]

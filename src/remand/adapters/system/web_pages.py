@@ -146,5 +146,5 @@ def _is_expected_peer(connection: HTTPConnection, host: str) -> bool:
 
 
 def _reason(error: Exception) -> str:
-    said = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-    return said or type(error).__name__
+    reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+    return reason or type(error).__name__

@@ -327,8 +327,8 @@ class ForgeActions:
             with self._open_forge() as handlers:
                 round_.do_for_tasks(task_ids, handlers)
         except ForgeFault as fault:
-            kept = self._marks.get(ACTION_FAULT_COUNT)
-            in_a_row = int(kept) if kept.isdecimal() and len(kept) < 4 else 0
+            count = self._marks.get(ACTION_FAULT_COUNT)
+            in_a_row = int(count) if count.isdecimal() and len(count) < 4 else 0
             pause = add_seconds(self._ledger.clock.now(), min(PAUSE * 2.0 ** min(in_a_row, 10), MAX_PAUSE))
             self._marks.put(ACTION_FAULT_COUNT, str(in_a_row + 1))
             self._marks.put(ACTION_FAULT, str(fault))

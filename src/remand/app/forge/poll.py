@@ -237,8 +237,8 @@ class Poller:
             else:
                 # Nothing has changed since its wait was recorded; only a fault is temporary.
                 last = self._marks.get(_wait_key(task.id))
-                kept = "" if last.startswith(FORGE_PREFIX) else last
-                self._note_wait(task, self._report_status(task, None) or kept)
+                reason = "" if last.startswith(FORGE_PREFIX) else last
+                self._note_wait(task, self._report_status(task, None) or reason)
         except ForgeFault as fault:
             is_of_one = fault.kind in (
                 ForgeFaultKind.GARBLED,

@@ -92,12 +92,12 @@ class IssueImporter:
                 fresh.append(command)
         refused = [] if is_dry else self._add_tasks(fresh)
         aliases = {one.alias for one in refused}
-        made = tuple(
+        created = tuple(
             ImportedIssue(task_id=issue_task_id(command), alias=command.aliases[0], title=command.title)
             for command in fresh
             if command.aliases[0] not in aliases
         )
-        return IssueImport(imported=made, known=tuple(known), skipped=(*skipped, *refused))
+        return IssueImport(imported=created, known=tuple(known), skipped=(*skipped, *refused))
 
     def _import_command(self, issue: ForgeIssue) -> c.ImportIssue:
         """The command that creates a task from an issue, with its text sanitised."""

@@ -248,8 +248,8 @@ class ActivityFollower:
         fresh = [*self._of_this_ledger(view), *self._of_others(view)]
         if is_first:
             return latest_activity(view, self._recent)[::-1] if self._recent else ()
-        told = [pair for pair in fresh if type(pair[0]) not in QUIET_EVENTS]
-        return _activity_entries(view, sorted(told, key=lambda pair: order_key(pair[0])))
+        rows = [pair for pair in fresh if type(pair[0]) not in QUIET_EVENTS]
+        return _activity_entries(view, sorted(rows, key=lambda pair: order_key(pair[0])))
 
     def _of_this_ledger(self, view: Transaction) -> list[_EventLine]:
         """The new events of the ledger's own session."""

@@ -132,8 +132,8 @@ def _is_all_answered(view: Transaction, task: Task, key: KeptObjection) -> bool:
 def blocking_objections(view: Transaction, task: Task) -> tuple[Objection, ...]:
     """The objections that must be answered before the submission can be approved; only some if there are very many."""
     works = submitted_works(task)
-    kept = view.objections.of_task(task.id, works=works) if works else []
-    objections = [one for one in kept if any(open_objections(task, (_objection(one),)))]
+    stored = view.objections.of_task(task.id, works=works) if works else []
+    objections = [one for one in stored if any(open_objections(task, (_objection(one),)))]
     return tuple(
         replace(_objection(one), text=quote_event(view, one.place)) for one in objections[:MAX_QUOTED]
     )
@@ -142,8 +142,8 @@ def blocking_objections(view: Transaction, task: Task) -> tuple[Objection, ...]:
 def objections_answered_by(view: Transaction, task: Task, signer: str) -> tuple[Objection, ...]:
     """The objections that an answer about one key or all keys would dismiss; only some if there are very many."""
     if signer:
-        said = map(_objection, view.objections.of_task(task.id, signer=signer))
-        return tuple(islice(open_objections(task, said), MAX_WORKS))
+        objections = map(_objection, view.objections.of_task(task.id, signer=signer))
+        return tuple(islice(open_objections(task, objections), MAX_WORKS))
     keys = (key for key in view.objections.keys(task.id) if _is_key_open(view, task, key))
     return tuple(map(_objection, islice(keys, 1)))
 

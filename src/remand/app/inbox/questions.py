@@ -114,8 +114,8 @@ def missing_text(
     options: Sequence[EscalationOption], offered: Sequence[EscalationOption], unable: Mapping[str, str]
 ) -> str:
     """Sentences that say whom the task is not offered to, and why; empty when it is offered to everybody."""
-    kept = {option.key for option in offered}
-    names = [option.key.partition(":")[2] for option in options if option.key not in kept]
+    keys = {option.key for option in offered}
+    names = [option.key.partition(":")[2] for option in options if option.key not in keys]
     return "".join(f" {name} cannot be started: {single_line(unable[name]).rstrip('.')}." for name in names)
 
 

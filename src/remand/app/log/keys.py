@@ -154,10 +154,10 @@ def end_key_trust(text: str, key: PublicKey, ends: Sequence[ChainEnd]) -> str | 
     )
     entry = trusted_entry_text(named or key, ends)
     changed = re.sub(pattern, lambda _: entry, text, count=1)
-    told = tomllib.loads(f"x = {entry}")["x"]
+    entry_value = tomllib.loads(f"x = {entry}")["x"]
     return (
         changed
-        if _has_only_key_changes(changed, text, [told if one is written else one for one in listed])
+        if _has_only_key_changes(changed, text, [entry_value if one is written else one for one in listed])
         else None
     )
 
@@ -185,12 +185,12 @@ def _trusted_entries(text: str) -> list[Any]:
 def _has_only_key_changes(changed: str, text: str, entries: list[Any]) -> bool:
     """True if a changed configuration lists these keys and is otherwise unchanged."""
     try:
-        told, before = tomllib.loads(changed), tomllib.loads(text)
+        after, before = tomllib.loads(changed), tomllib.loads(text)
     except tomllib.TOMLDecodeError:
         return False
-    listed = told.pop("keys", {}).pop("trusted", [])
+    listed = after.pop("keys", {}).pop("trusted", [])
     return sorted(map(_entry_json, listed)) == sorted(map(_entry_json, entries)) and _other_tables(
-        told
+        after
     ) == _other_tables(before)
 
 
@@ -198,8 +198,8 @@ def _entry_json(entry: Any) -> str:
     return json.dumps(entry, sort_keys=True)
 
 
-def _other_tables(told: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in told.items() if name != "keys"}
+def _other_tables(settings: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in settings.items() if name != "keys"}
 
 
 class EventCount(Record, kw_only=True):

@@ -130,8 +130,8 @@ def _next_work_step(task: Task, view: SchedulerView, renew_before: Instant) -> A
 def has_handed_over(run: ActiveRun, task: Task) -> bool:
     """True if the agent has submitted its work or rejected the task; it may still finish its message."""
     claim = run.assignment.task.claim
-    held = claim.handoff_id if claim else ""
-    return held in {
+    current = claim.handoff_id if claim else ""
+    return current in {
         one.handoff_id for one in (task.submission, task.rejections.last_rejection) if one is not None
     }
 
@@ -140,8 +140,8 @@ def _is_needed(watched: WatchedRun, task: Task) -> bool:
     assignment = watched.run.assignment
     if assignment.purpose in REVIEW_RUN_STATUS:
         return task.status == REVIEW_RUN_STATUS[assignment.purpose]
-    held = assignment.task.claim.handoff_id if assignment.task.claim else ""
-    if task.claim is not None and task.claim.handoff_id == held:
+    current = assignment.task.claim.handoff_id if assignment.task.claim else ""
+    if task.claim is not None and task.claim.handoff_id == current:
         return True
     return has_handed_over(watched.run, task) and watched.seconds_since_handover < LINGER_SECONDS
 

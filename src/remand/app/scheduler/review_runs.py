@@ -96,12 +96,12 @@ def review_prompt(
 def direct_prompt(task: Task, events: Sequence[Event], *, director: Actor, run_id: str, mark: str) -> str:
     """A director's prompt: the task, the pending rejection with its grades, earlier ones, and the answer's format."""
     handoff = task.rejections.last_rejection.handoff_id if task.rejections.last_rejection else ""
-    told = {
+    data = {
         key: value
         for key, value in director_brief(task, events, handoff).items()
         if key in ("task", "rejection", "earlier")
     }
-    text = _truncate(json.dumps(told, ensure_ascii=False, indent=1), MAX_BRIEF)
+    text = _truncate(json.dumps(data, ensure_ascii=False, indent=1), MAX_BRIEF)
     filed = task.rejections.last_rejection
     parts = [
         f"# A rejection of task {task.id} waits for a decision",

@@ -330,9 +330,9 @@ def free_capacity(view: Transaction, team: Team, now: Instant) -> tuple[tuple[st
     tasks = {task.id: task for task in view.task_lists.running_tasks()}
     for status in (Status.CLAIMED, Status.REJECTED):
         tasks |= {task.id: task for task in view.task_lists.with_status(status)}
-    held = Counter(team.actor(name).name for task in tasks.values() for name in set(_busy_agents(task, now)))
+    busy = Counter(team.actor(name).name for task in tasks.values() for name in set(_busy_agents(task, now)))
     return tuple(
-        (member.name, member.capacity - held[member.name])
+        (member.name, member.capacity - busy[member.name])
         for member in team.members
         if Role.AGENT in member.roles
     )

@@ -280,8 +280,8 @@ def find_token(tokens: Mapping[str, Token], text: str, now: Instant) -> Token:
     """The token that a caller presented; refuses an invalid one with the same message for every reason."""
     token_id = parse_token_id(text)
     token = tokens.get(token_id)
-    given = token_hash(text if token_id else "")
-    is_same = hmac.compare_digest(given, token.sha256 if token else _NO_HASH)
+    digest = token_hash(text if token_id else "")
+    is_same = hmac.compare_digest(digest, token.sha256 if token else _NO_HASH)
     return require_valid_token(token if is_same else None, now)
 
 

@@ -27,10 +27,10 @@ def changes_base(words: Sequence[str], base: str) -> bool:
     at = next((index for index, word in enumerate(bare) if word.rpartition("/")[2] == "git"), len(bare))
     rest = bare[at + 1 :]
     while rest and rest[0].startswith("-"):
-        taken = 2 if rest[0] in _WITH_VALUE else 1
-        if any(_is_of_remote(word) for word in rest[:taken]):
+        count = 2 if rest[0] in _WITH_VALUE else 1
+        if any(_is_of_remote(word) for word in rest[:count]):
             return True
-        rest = rest[taken:]
+        rest = rest[count:]
     if not rest:
         return False
     rule = _RULES.get(rest[0])

@@ -245,17 +245,17 @@ def _significant_words(text: str) -> set[str]:
 
 def _without_cycles(needs: list[SubtaskNeeds]) -> list[SubtaskNeeds]:
     reached: list[set[int]] = [{index} for index in range(len(needs))]
-    kept: list[SubtaskNeeds] = []
+    acyclic: list[SubtaskNeeds] = []
     for index, subtask_needs in enumerate(needs):
         allowed = tuple(other for other in subtask_needs.siblings if index not in reached[other])
         for other in allowed:
             for waiting in reached:
                 if index in waiting:
                     waiting.update(reached[other])
-        kept.append(
+        acyclic.append(
             SubtaskNeeds(siblings=allowed, tasks=subtask_needs.tasks, unresolved=subtask_needs.unresolved)
         )
-    return kept
+    return acyclic
 
 
 AUTO = "auto"
@@ -561,8 +561,8 @@ def _make_title(text: str) -> str:
     line = flatten(text)
     if len(line) <= MAX_TITLE:
         return line
-    kept = line[: MAX_TITLE - 1]
-    return (_WORD_END.sub("", kept) if _WORD_END.search(line[:MAX_TITLE]) else kept).rstrip(" :,;") + "…"
+    title = line[: MAX_TITLE - 1]
+    return (_WORD_END.sub("", title) if _WORD_END.search(line[:MAX_TITLE]) else title).rstrip(" :,;") + "…"
 
 
 def _make_scope(text: str) -> str:

@@ -55,14 +55,14 @@ def startable_options(
 
     The others keep their numbers, as a member may become startable between the question and its answer.
     """
-    kept = [
+    options = [
         (number, option)
         for number, option in enumerate(offered, start=1)
         if not (option.key.startswith(f"{REASSIGN}:") and option.key.partition(":")[2] in unable)
     ]
     return tuple(
         option if number == place else replace(option, number=number)
-        for place, (number, option) in enumerate(kept, start=1)
+        for place, (number, option) in enumerate(options, start=1)
     )
 
 

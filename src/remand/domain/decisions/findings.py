@@ -162,18 +162,18 @@ def apply_settlements(verdict: Verdict, task: Task) -> Verdict:
 
 def _apply_override(gate: GateResult, task: Task) -> GateResult:
     """Applies the user's override of a gate for its code tree, which excludes the ledger's own files."""
-    held = [
+    findings = [
         one
         for one in gate.held_findings
         if is_control_finding(one[0]) and one[0] not in task.gates.decisions.accepted
     ]
-    if not held:
+    if not findings:
         return replace(gate, status=GateStatus.OVERRIDDEN, detail="The user let it pass.")
     left = replace(
         gate,
         status=GateStatus.HELD,
-        findings=tuple(finding for _, finding in held),
-        suspicions=tuple(name for name, _ in held),
+        findings=tuple(finding for _, finding in findings),
+        suspicions=tuple(name for name, _ in findings),
     )
     return _apply_reviewers_answers(left, task)
 
@@ -184,8 +184,8 @@ def _apply_reviewers_answers(gate: GateResult, task: Task) -> GateResult:
         return gate
     refused = {name: reason for name, reason in task.gates.decisions.refused if name in gate.suspicions}
     if refused:
-        said = "; ".join(f"{name}{f' ({reason})' if reason else ''}" for name, reason in refused.items())
-        return replace(gate, status=GateStatus.FAILED, detail=f"A reviewer refused {said}.")
+        reasons = "; ".join(f"{name}{f' ({reason})' if reason else ''}" for name, reason in refused.items())
+        return replace(gate, status=GateStatus.FAILED, detail=f"A reviewer refused {reasons}.")
     if set(gate.suspicions) <= set(task.gates.decisions.accepted):
         return replace(
             gate, status=GateStatus.PASSED, suspicions=(), detail="A reviewer accepted the findings."
@@ -295,10 +295,10 @@ def possible_settlers(task: Task, team: Team) -> tuple[str, ...]:
     """Who may accept at least one open finding of the task: members by name, and the user if no member is the user."""
     names = [member.name for member in team.members]
     has_user = any(Role.USER in member.roles for member in team.members)
-    asked = [(name, team.actor(name)) for name in names]
-    asked += [] if has_user else [("the user", team.actor(USER))]
+    candidates = [(name, team.actor(name)) for name in names]
+    candidates += [] if has_user else [("the user", team.actor(USER))]
     findings = open_findings(task)
-    return tuple(name for name, actor in asked if acceptable_findings(task, findings, actor))
+    return tuple(name for name, actor in candidates if acceptable_findings(task, findings, actor))
 
 
 def settle_command(task: Task, finding: str, actor: Actor | None = None, *, is_accepted: bool = True) -> str:

@@ -427,15 +427,15 @@ def settle_finding(task: Task, command: c.SettleFinding, context: c.CommandConte
     if command.finding not in (*gates.held, *(name for name, _ in gates.decisions.refused)):
         raise Refused("nothing_held", _unknown_finding_message(task, command, context))
     require_finding_in_scope(task, command, context.actor)
-    said: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "finding": command.finding,
         "reviewer": context.actor.name,
         "reason": command.reason,
     }
     if not command.is_accepted:
-        refused = FindingRefused(task_id=task.id, **said)
+        refused = FindingRefused(task_id=task.id, **fields)
         return (refused, *_send_back_held_work(task, command, context))
-    accepted = FindingAccepted(task_id=task.id, **said)
+    accepted = FindingAccepted(task_id=task.id, **fields)
     return (
         accepted,
         *_answer_rejected_change(task, command),
@@ -445,12 +445,12 @@ def settle_finding(task: Task, command: c.SettleFinding, context: c.CommandConte
 
 def _unknown_finding_message(task: Task, command: c.SettleFinding, context: c.CommandContext) -> str:
     """Says that there is no such finding, with a command for each existing one."""
-    asked = f" {command.finding[:40]!r}" if command.finding else ""
-    held = open_findings(task) or tuple(dict.fromkeys(task.gates.held))
-    if not held:
-        return f"Task {task.id} has no held finding{asked}."
-    start = f"Task {task.id} has no held finding{asked}" if asked else "Name the finding"
-    return f"{start}. {describe_held_count(len(held))}:\n{settle_lines(task, context.actor, held, is_accepted=command.is_accepted)}"
+    named = f" {command.finding[:40]!r}" if command.finding else ""
+    findings = open_findings(task) or tuple(dict.fromkeys(task.gates.held))
+    if not findings:
+        return f"Task {task.id} has no held finding{named}."
+    start = f"Task {task.id} has no held finding{named}" if named else "Name the finding"
+    return f"{start}. {describe_held_count(len(findings))}:\n{settle_lines(task, context.actor, findings, is_accepted=command.is_accepted)}"
 
 
 def _answer_rejected_change(task: Task, command: c.SettleFinding) -> Events:
@@ -471,10 +471,10 @@ def override_gate(task: Task, command: c.OverrideGate, context: c.CommandContext
     gates = task.gates
     standing = [name for name in gates.blocking if name not in _overridden_gates(task)]
     if command.gate not in standing:
-        shown = ", ".join(standing) or "none"
+        names = ", ".join(standing) or "none"
         raise Refused(
             "nothing_to_override",
-            f"No gate {command.gate[:40]!r} blocks task {task.id}; the blocking gates are {shown}.",
+            f"No gate {command.gate[:40]!r} blocks task {task.id}; the blocking gates are {names}.",
         )
     overridden = GateOverridden(task_id=task.id, gate=command.gate, tree=gates.tree, reason=command.reason)
     # The code tree excludes the ledger's own files: findings about those must be accepted by name.

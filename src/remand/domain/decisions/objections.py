@@ -80,10 +80,10 @@ def require_objections_answered(task: Task, facts: Facts) -> None:
     objections = facts.objections
     if not objections:
         return
-    said = "; ".join(f"key {one.signer}: {one.text}" for one in objections)
+    quotes = "; ".join(f"key {one.signer}: {one.text}" for one in objections)
     raise Refused(
         "unconfirmed_no",
-        f"Somebody whose key is not trusted here objects to this work, and the user has not answered yet. {said}. "
+        f"Somebody whose key is not trusted here objects to this work, and the user has not answered yet. {quotes}. "
         f"The user either trusts the key ({trust_command(objections[0].signer)}) or dismisses the objection: "
         f"`{dismiss_command(task, objections[0].signer)}`.",
     )

@@ -210,10 +210,10 @@ def accept_rejection(
 
 
 def _require_valid_plan(
-    task: Task, drawn: director.DecisionPlan, given: tuple[str, ...], context: c.CommandContext
+    task: Task, drawn: director.DecisionPlan, created: tuple[str, ...], context: c.CommandContext
 ) -> None:
     """Refuses a decision that names too few tasks or comes too late for the task."""
-    tasks = len(given) or len(drawn.sketches)
+    tasks = len(created) or len(drawn.sketches)
     match drawn.decision:
         case DecisionType.ACCEPT_AND_DECOMPOSE:
             if tasks < 2:
@@ -228,11 +228,11 @@ def _require_valid_plan(
                 )
             r.require_status(task, "task.infeasible", "reformulated")
         case DecisionType.ACCEPT_AND_DEFER:
-            if given and not context.facts.links.open_blockers:
+            if created and not context.facts.links.open_blockers:
                 raise Refused("bad_value", "Deferring needs at least one open task to wait for.")
             r.require_status(task, "task.defer", "deferred")
         case _:
-            if given:
+            if created:
                 raise Refused("bad_value", "Accepting alone creates no tasks. Omit --created-tasks.")
 
 
@@ -478,17 +478,17 @@ def _require_open_handoff(
 
 def _make_record(task: Task, command: c.RejectHandoff, context: c.CommandContext) -> TaskRejection:
     """The record with canonical ids; refuses one that was written for another task."""
-    given: dict[str, Any] = redact_values(command.rejection)
+    fields: dict[str, Any] = redact_values(command.rejection)
     if _nesting_depth(command.rejection) > MAX_NESTING:
         raise Refused(
             "bad_value", f"The record is nested more than {MAX_NESTING} deep. Flatten its evidence."
         )
     own = {"task_id": task.id, "handoff_id": command.handoff_id, "agent_id": context.actor.name}
     for name, value in own.items():
-        stated = given.get(name)
+        stated = fields.get(name)
         if stated and stated not in (value, f"task:{value}", f"handoff:{value}"):
             raise Refused("bad_value", f"The record's {name} is {str(stated)[:80]!r}, but this is {value}.")
-    return TaskRejection.from_dict({**given, **own, "rejected_at": given.get("rejected_at") or context.at})
+    return TaskRejection.from_dict({**fields, **own, "rejected_at": fields.get("rejected_at") or context.at})
 
 
 def _nesting_depth(value: Any) -> int:

@@ -419,10 +419,10 @@ def _require_whole_scope(context: c.CommandContext) -> None:
         )
     beyond = paths_outside_scope(actor, changed)
     if beyond:
-        shown = ", ".join(beyond[:3]) + (f" and {len(beyond) - 3} more" if len(beyond) > 3 else "")
+        paths = ", ".join(beyond[:3]) + (f" and {len(beyond) - 3} more" if len(beyond) > 3 else "")
         raise Refused(
             "out_of_scope",
-            f"{actor.name} reviews {', '.join(review_scope(actor))}; the commit also changes {shown}.",
+            f"{actor.name} reviews {', '.join(review_scope(actor))}; the commit also changes {paths}.",
         )
 
 

@@ -45,8 +45,8 @@ def check_finished_dependency(reading: ParsedRejection) -> Issue | None:
 def check_unexplained_dependency(reading: ParsedRejection) -> Issue | None:
     """A detail that would fit any dependency."""
     detail = reading.detail
-    said = new_thing_count(detail, reading.title, _dependency_text(reading)) + len(detail.acronyms)
-    return issue("hard_requirement_missing") if detail.raw and said < EXPLAINING_WORDS else None
+    count = new_thing_count(detail, reading.title, _dependency_text(reading)) + len(detail.acronyms)
+    return issue("hard_requirement_missing") if detail.raw and count < EXPLAINING_WORDS else None
 
 
 def check_trivial_dependency(reading: ParsedRejection) -> Issue | None:
@@ -105,9 +105,9 @@ def _named_ids(reading: ParsedRejection) -> tuple[str, ...]:
 
 
 def _named_text(reading: ParsedRejection) -> str:
-    shown = (text for item in reading.evidence for text in (item.data, item.source))
+    texts = (text for item in reading.evidence for text in (item.data, item.source))
     statements = (reading.factor, reading.summary, reading.detail, *reading.attempts)
-    return "\n".join(text.raw for text in (*statements, *shown))
+    return "\n".join(text.raw for text in (*statements, *texts))
 
 
 OBSOLETE_RULES = (check_unnamed_successor, check_self_successor)

@@ -181,8 +181,8 @@ def evidence_sources(view: MeasuredRejection) -> float:
 def evidence_tied(view: MeasuredRejection) -> float:
     """The part of the evidence's figures and identifiers that attempts and detail tell as well."""
     stated = {mark for text in view.statements for mark in (*text.figures, *text.codes)}
-    held = {mark for text in view.evidence_texts for mark in (*text.figures, *text.codes)}
-    return len(stated & held) / len(held) if held else 0.0
+    marks = {mark for text in view.evidence_texts for mark in (*text.figures, *text.codes)}
+    return len(stated & marks) / len(marks) if marks else 0.0
 
 
 def succeeded(view: MeasuredRejection) -> float:

@@ -448,10 +448,10 @@ def _parse_field(value: Any) -> Text:
 def _parse_evidence(item: Mapping[Any, Any]) -> ParsedEvidence:
     data = item.get("data")
     source = tokenise_text(short_text(item.get("source")))
-    shown = short_text(data) or short_text(item.get("probe"))
+    text = short_text(data) or short_text(item.get("probe"))
     return ParsedEvidence(
         kind=short_text(item.get("type")),
-        data=EMPTY_TEXT if is_placeholder(shown) and not checkable_marks(source) else tokenise_text(shown),
+        data=EMPTY_TEXT if is_placeholder(text) and not checkable_marks(source) else tokenise_text(text),
         source=source,
         hours=hours_of(data),
         counts=counts_of(data),

@@ -94,13 +94,13 @@ def check_repeated_attempts(reading: ParsedRejection) -> Issue | None:
 
 def is_concrete(attempt: Text) -> bool:
     """True for an attempt another could check or repeat: it says something, and tells of a finding."""
-    said = named_thing_count(attempt)
+    count = named_thing_count(attempt)
     if checkable_marks(attempt) > 0:
-        return said >= MIN_ATTEMPTS or len(attempt.words) >= ATTEMPT_WORDS
+        return count >= MIN_ATTEMPTS or len(attempt.words) >= ATTEMPT_WORDS
     if attempt.has_outcome:
-        return said >= MIN_ATTEMPTS
+        return count >= MIN_ATTEMPTS
     is_finding = attempt.count("not") > 0 or attempt.count("asked") > 0
-    return said >= (FINDING_WORDS if is_finding else ATTEMPT_WORDS)
+    return count >= (FINDING_WORDS if is_finding else ATTEMPT_WORDS)
 
 
 def attempt_similarity(attempts: tuple[Text, ...]) -> float:
@@ -369,9 +369,9 @@ def check_too_little_evidence(reading: ParsedRejection) -> Issue | None:
 
 def check_stale_evidence(reading: ParsedRejection) -> Issue | None:
     """A blocker whose evidence is dated, and nothing of it or of the attempts newer than a week."""
-    shown = [past for item in reading.evidence for past in _evidence_ages(reading, item.data, item.source)]
-    days = [*shown, *_evidence_ages(reading, *reading.attempts)]
-    return issue("evidence_stale") if shown and min(days) > FRESH else None
+    ages = [past for item in reading.evidence for past in _evidence_ages(reading, item.data, item.source)]
+    days = [*ages, *_evidence_ages(reading, *reading.attempts)]
+    return issue("evidence_stale") if ages and min(days) > FRESH else None
 
 
 def _evidence_ages(reading: ParsedRejection, *texts: Text) -> list[int]:

@@ -93,9 +93,10 @@ def has_question(reading: ParsedRejection) -> bool:
 
 def check_generic_questions(reading: ParsedRejection) -> Issue | None:
     """Questions that could be asked of any task."""
-    asked = asked_questions(reading)
-    if not asked or any(
-        specific_word_count(text.telling) + checkable_marks(text) + len(text.acronyms) >= 1 for text in asked
+    questions = asked_questions(reading)
+    if not questions or any(
+        specific_word_count(text.telling) + checkable_marks(text) + len(text.acronyms) >= 1
+        for text in questions
     ):
         return None
     return issue("questions_generic")
@@ -103,12 +104,16 @@ def check_generic_questions(reading: ParsedRejection) -> Issue | None:
 
 def check_answered_questions(reading: ParsedRejection) -> Issue | None:
     """Questions each of which is about what a clause of the task lays down with a figure."""
-    said = [tokenise_text(clause) for clause in clauses(reading.scope.raw)]
+    clause_texts = [tokenise_text(clause) for clause in clauses(reading.scope.raw)]
     laid_down = [
-        _word_forms(clause, ASKED_ABOUT) for clause in said if clause.figures or checkable_marks(clause) >= 1
+        _word_forms(clause, ASKED_ABOUT)
+        for clause in clause_texts
+        if clause.figures or checkable_marks(clause) >= 1
     ]
-    asked = [_word_forms(text, ASKED_ABOUT) for text in asked_questions(reading)]
-    if not asked or not all(any(_is_answered_by(clause, words) for clause in laid_down) for words in asked):
+    questions = [_word_forms(text, ASKED_ABOUT) for text in asked_questions(reading)]
+    if not questions or not all(
+        any(_is_answered_by(clause, words) for clause in laid_down) for words in questions
+    ):
         return None
     return issue("questions_answered")
 
@@ -311,8 +316,8 @@ def task_planned_hours(reading: ParsedRejection) -> float | None:
 def agent_planned_hours(reading: ParsedRejection) -> tuple[float, ...]:
     """The original effort as the agent gives it, in the quoted scope or in evidence."""
     quoted = final_hours(reading.original_scope.raw)
-    shown = (hours for item in reading.evidence for key, hours in item.hours if _is_planned(key))
-    return tuple(dict.fromkeys((*((quoted,) if quoted else ()), *shown)))
+    planned = (hours for item in reading.evidence for key, hours in item.hours if _is_planned(key))
+    return tuple(dict.fromkeys((*((quoted,) if quoted else ()), *planned)))
 
 
 def contradicts_task_plan(reading: ParsedRejection) -> bool:

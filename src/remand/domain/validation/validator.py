@@ -164,11 +164,11 @@ class RejectionValidator:
         return assess(rejection, task_context, facts)
 
 
-def _as_rejection(given: object) -> TaskRejection:
+def _as_rejection(value: object) -> TaskRejection:
     """The record, also out of its dict; out of anything else an empty one, which has issues enough."""
-    if isinstance(given, TaskRejection):
-        return given
-    return TaskRejection.from_dict(given if isinstance(given, Mapping) else {})
+    if isinstance(value, TaskRejection):
+        return value
+    return TaskRejection.from_dict(value if isinstance(value, Mapping) else {})
 
 
 def broken_rules(reading: ParsedRejection, facts: ValidationFacts | None) -> Iterator[Issue]:

@@ -72,7 +72,7 @@ def agent_checks(tested: SandboxReport, *, is_off: bool = False, is_verbose: boo
         f"agents are confined by: {tested.tier if is_confined else UNCONFINED}",
         "" if is_confined else f"Install bubblewrap to confine them ({tested.detail}).",
     )
-    held = [probe.name for probe in tested.attacks if probe.held]
+    blocked = [probe.name for probe in tested.attacks if probe.held]
     attacks = [probe for probe in tested.attacks if not probe.held]
     names = [
         f"{probe.name} ({probe.excuse or probe.detail})" if is_confined else probe.name for probe in attacks
@@ -80,8 +80,8 @@ def agent_checks(tested: SandboxReport, *, is_off: bool = False, is_verbose: boo
     yield Check(
         "agent probes",
         not (is_confined and tested.breaches),
-        f"{len(held)} of {len(tested.attacks)} attacks by an agent were blocked"
-        + (f": {', '.join(held)}" if is_verbose and held else ""),
+        f"{len(blocked)} of {len(tested.attacks)} attacks by an agent were blocked"
+        + (f": {', '.join(blocked)}" if is_verbose and blocked else ""),
         f"Not blocked: {', '.join(names)}." if attacks else "",
     )
 

@@ -98,10 +98,10 @@ def _serve_http(context: Context, runner: command_runner.CommandLineRunner, give
         )
     token = given or secrets.token_urlsafe(32)
     listening = http.listen(host, context.arguments.http)
-    port, shown = listening.getsockname()[1], f"[{host}]" if ":" in host else host
+    port, shown_host = listening.getsockname()[1], f"[{host}]" if ":" in host else host
     path = "" if given else _write_token(token, port)
     try:
-        data = {"url": f"http://{shown}:{port}/mcp", "token_file": path or None, "pid": os.getpid()}
+        data = {"url": f"http://{shown_host}:{port}/mcp", "token_file": path or None, "pid": os.getpid()}
         where = f"the token is in {path}" if path else f"the token is the value of {TOKEN}"
         text = f"MCP at {data['url']} (pid {os.getpid()}); {where}"
         context.origin.stdout.write(f"{as_json(data) if context.call.is_json else text}\n")

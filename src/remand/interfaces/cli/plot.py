@@ -166,18 +166,18 @@ def _reasons(axes: Axes, rows: Sequence[RejectionRow], fonts: _Fonts) -> None:
 
 
 def _agents(axes: Axes, rows: Sequence[RejectionRow], fonts: _Fonts) -> None:
-    shown = [row for row in rows if row.overridden.rate is not None][:_MOST_AGENTS]
+    rated = [row for row in rows if row.overridden.rate is not None][:_MOST_AGENTS]
     most = f" ({_MOST_AGENTS} of {len(rows)})" if len(rows) > _MOST_AGENTS else ""
     axes.set_title(f"Overridden, by agent{most}, with 95 % intervals")
-    if not shown:
+    if not rated:
         _draw_empty(axes, "no answered rejections yet")
         return
-    for place, row in enumerate(shown):
+    for place, row in enumerate(rated):
         low, high = row.overridden.interval or (0.0, 1.0)
         axes.plot([low, high], [place, place], color=_FAINT, linewidth=2, solid_capstyle="round")
         axes.plot([row.overridden.rate or 0.0], [place], "o", color="#d64545", markersize=6)
-    _name_bars(axes, [f"{fonts.label(row.key, 24)} ({row.rejections:,})" for row in shown])
-    axes.set_ylim(len(shown) - 0.5, -0.5)
+    _name_bars(axes, [f"{fonts.label(row.key, 24)} ({row.rejections:,})" for row in rated])
+    axes.set_ylim(len(rated) - 0.5, -0.5)
     axes.set_xlim(-0.02, 1.02)
     axes.set_xticks([0, 0.25, 0.5, 0.75, 1], ["0 %", "25 %", "50 %", "75 %", "100 %"])
     axes.grid(axis="x", color="#e4e7eb")

@@ -97,9 +97,9 @@ def render_poll(polled: PollResult) -> str:
             f"{f'{polled.retractions} retracted, ' if polled.retractions else ''}"
             f"{format_count(polled.comments, 'comment')} added, {polled.noted} not counted"
         )
-        asked = f"{format_count(polled.requests, 'request')}, {polled.not_modified} not modified"
+        requests = f"{format_count(polled.requests, 'request')}, {polled.not_modified} not modified"
         counts = f"{format_count(polled.polled, 'pull request')}, {polled.read} changed"
-        rows.append(f"{counts}: {what}, {polled.ignored} by others ({asked})")
+        rows.append(f"{counts}: {what}, {polled.ignored} by others ({requests})")
     waits = [f"  {review.task_id}: {review.text}" for review in polled.not_counted]
     waits += [f"  {wait.task_id} waits for {wait.text}" for wait in polled.waits]
     more = len(waits) - SHOWN

@@ -95,7 +95,7 @@ def _send(call: CommandCall, settings: list[str], environment: Mapping[str, str]
         rest = _with_commit(server, call, environment, seconds)
     if call.command == "gate wait":
         _wait_for_own_gates(server, call)
-    arguments, given = client.resolve_arguments(call, [*call.command.split(" "), *rest])
+    arguments, input_bytes = client.resolve_arguments(call, [*call.command.split(" "), *rest])
     place = startup.locate(call.folder)
     is_terminal, width = settings[len(FORWARDED_VARIABLES) :]
     own = dict(zip(FORWARDED_VARIABLES, settings, strict=False))
@@ -104,7 +104,7 @@ def _send(call: CommandCall, settings: list[str], environment: Mapping[str, str]
         "settings": own
         | {"is_terminal": "" if output_file else is_terminal, "width": width}
         | {"branch": startup.current_branch(place.git_dir) if place is not None else ""},
-        "given": given.decode("utf-8", "replace"),
+        "given": input_bytes.decode("utf-8", "replace"),
     }
     patience = client.SHORT if COMMANDS[call.command].may_be_forwarded else client.LONGEST
     code, output, errors_text = send(server, fields, call.key, seconds, patience=patience)

@@ -368,8 +368,8 @@ def _trial_line(trial: GateTrial) -> str:
     if trial.fault or trial.measured.found is None:
         return f"commented out in remand.toml: {one_line(trial.fault, 700)}"
     figures = trial.measured.found.figures
-    kept = figures.get("failures", 0.0) + figures.get("errors", 0.0)
-    excuse = "; the base has these, so only more of them count" if kept else ""
+    count = figures.get("failures", 0.0) + figures.get("errors", 0.0)
+    excuse = "; the base has these, so only more of them count" if count else ""
     return f"{render_figures(figures, trial.gate.parser)}, {trial.measured.seconds:.0f} s{excuse}"
 
 
@@ -456,15 +456,15 @@ def _remove(context: Context) -> Result:
     place = context.place
     installation = setup.host_files.remove_hosts(setup.host_worktrees(place))
     notes.SoloSessions(folders_of(place).solo).clear_switch()
-    shown = [f"  removed Remand's hooks from {path}" for path in installation.hooks] or [
+    lines = [f"  removed Remand's hooks from {path}" for path in installation.hooks] or [
         "  there were no Remand hooks"
     ]
-    shown += [f"  removed Remand's MCP server from {path}" for path in installation.servers]
-    shown += [f"  commit {path}" for path in installation.shared]
+    lines += [f"  removed Remand's MCP server from {path}" for path in installation.servers]
+    lines += [f"  commit {path}" for path in installation.shared]
     named = context.opened_ledger.settings.settings().hosts
     if named:
-        shown.append(f"  delete {changes.hosts_line(named)} in remand.toml if no clone should have them")
-    rows = [*shown, "Kept: remand.toml and .got/. Delete them to forget everything."]
+        lines.append(f"  delete {changes.hosts_line(named)} in remand.toml if no clone should have them")
+    rows = [*lines, "Kept: remand.toml and .got/. Delete them to forget everything."]
     data = {
         "root": place.root,
         "hooks": installation.hooks,

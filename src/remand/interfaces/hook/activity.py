@@ -64,8 +64,8 @@ def find_claim_words(call: HookCall) -> tuple[str, set[str]] | None:
     if not is_own_tool and not _CLAIM.search(tool.command):
         return None
     named = _AGENT.search(tool.command)
-    told = {*_TASK.findall(tool.output), *_TASK.findall(tool.command)}
-    return named[1] if named else "", set(_GIVEN.findall(tool.output)) if is_own_tool else told
+    words = {*_TASK.findall(tool.output), *_TASK.findall(tool.command)}
+    return named[1] if named else "", set(_GIVEN.findall(tool.output)) if is_own_tool else words
 
 
 def note_claim(call: HookCall, place: LedgerLocation, found: tuple[str, str] | None) -> SessionTask | None:

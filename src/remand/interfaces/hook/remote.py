@@ -160,8 +160,8 @@ class _RemoteSession:
 
     def _find_task(self, words: dict[str, Any]) -> tuple[str, str] | None:
         """The task and agent that the server finds for a session."""
-        asked = {"event": hook_calls.POST_TOOL, "host": self._call.host, "session": self._call.session}
-        task_id, _, agent = self._relay(asked | words).text("text").partition(" ")
+        fields = {"event": hook_calls.POST_TOOL, "host": self._call.host, "session": self._call.session}
+        task_id, _, agent = self._relay(fields | words).text("text").partition(" ")
         return (task_id, agent) if task_id else None
 
     def _guard(self, fields: dict[str, Any]) -> HookAnswer | None:
@@ -217,8 +217,8 @@ class _RemoteSession:
         )
         answered = hook_calls.parse(output)
         if code:
-            said = answered.text("message") or complaint.decode("utf-8", "replace").strip()
-            raise startup.server.CallDenied(answered.text("refused") or "environment", said)
+            message = answered.text("message") or complaint.decode("utf-8", "replace").strip()
+            raise startup.server.CallDenied(answered.text("refused") or "environment", message)
         return answered
 
     def _wait_seconds(self) -> float:

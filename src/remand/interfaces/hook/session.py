@@ -88,8 +88,8 @@ def resolve_session_task(
         if bound.task_id:
             task = view.tasks.get(find_task_id(view, bound.task_id))
         else:
-            held = (task for task in view.tasks.every() if task.branch == bound.branch and task.claim)
-            task = next(held, None)
+            claimed = (task for task in view.tasks.every() if task.branch == bound.branch and task.claim)
+            task = next(claimed, None)
     if task is None:
         return None
     return SessionTask(task.id, bound.agent or (task.claim.agent if task.claim else ""))

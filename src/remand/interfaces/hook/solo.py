@@ -39,8 +39,8 @@ def answer(call: HookCall, place: LedgerLocation, deadline: float) -> HookAnswer
 
 def forget_old(sessions: notes.SoloSessions, store: startup.snapshots.SnapshotStore) -> None:
     """Removes records that were not used for a week, with their snapshots."""
-    kept = sessions.forget_old()
-    store.prune([*kept, *(f"{one}-end" for one in kept)])
+    names = sessions.forget_old()
+    store.prune([*names, *(f"{one}-end" for one in names)])
 
 
 class _SoloHook:
@@ -71,14 +71,14 @@ class _SoloHook:
         record.title = record.title or solo.session_title(self._call.prompt)
         record.blocks = 0
         texts, agent = self._sessions.take_notices(record.name), ""
-        said = self._last_result(record)
-        if record.pending and said.get("tree") == record.pending:
+        result = self._last_result(record)
+        if record.pending and result.get("tree") == record.pending:
             record.pending = ""
-            is_news = said["status"] not in (GateStatus.PASSED, GateStatus.OVERRIDDEN, PAUSED)
-            if is_news and record.shown_tree != said["tree"]:
-                record.told_tree = record.shown_tree = said["tree"]
-                agent = said["agent"]
-                texts.append(said["user"])
+            is_news = result["status"] not in (GateStatus.PASSED, GateStatus.OVERRIDDEN, PAUSED)
+            if is_news and record.shown_tree != result["tree"]:
+                record.told_tree = record.shown_tree = result["tree"]
+                agent = result["agent"]
+                texts.append(result["user"])
         notice = self._speak(record, "\n\n".join(texts)) if texts else ""
         self._sessions.save(record)
         if self._call.host in solo_notes.HOSTS_WITHOUT_NOTICES:
@@ -222,17 +222,17 @@ class _SoloHook:
         record.pending = ""
         if meaning not in (SoloMeaning.SEND_BACK, SoloMeaning.SHOW):
             return HookAnswer.allow()
-        said = self._sessions.result(record.name)
-        if said["is_own"] == "no":
-            self._notify_other_sessions(record, said["user"])
+        result = self._sessions.result(record.name)
+        if result["is_own"] == "no":
+            self._notify_other_sessions(record, result["user"])
         if not is_question:  # the agent has it to fix when its question is answered
             record.told_tree = record.last_tree
         if meaning is SoloMeaning.SHOW:
             record.shown_tree = record.last_tree
-            return HookAnswer.allow(self._speak(record, said["user"]))
+            return HookAnswer.allow(self._speak(record, result["user"]))
         record.blocks += 1
         is_first = not record.has_spoken
-        return HookAnswer.block(said["agent"], self._speak(record, "") if is_first else "")
+        return HookAnswer.block(result["agent"], self._speak(record, "") if is_first else "")
 
     def _speak(self, record: notes.SoloSession, text: str) -> str:
         """A message to the user; the first of a session says how to switch this off."""
@@ -250,16 +250,16 @@ class _SoloHook:
                 self._sessions.add_notice(name, f"Seen from another session in this folder:\n{text}")
 
     def _result(self, record: notes.SoloSession) -> solo.SoloResult | None:
-        said = self._last_result(record)
-        if not said.get("tree"):
+        result = self._last_result(record)
+        if not result.get("tree"):
             return None
-        is_paused = said["status"] == PAUSED
+        is_paused = result["status"] == PAUSED
         return solo.SoloResult(
-            tree=said["tree"],
-            status=GateStatus.PASSED if is_paused else GateStatus(said["status"]),
-            is_own=said["is_own"] != "no",
-            is_reported=record.told_tree == said["tree"],
-            is_shown=record.shown_tree == said["tree"],
+            tree=result["tree"],
+            status=GateStatus.PASSED if is_paused else GateStatus(result["status"]),
+            is_own=result["is_own"] != "no",
+            is_reported=record.told_tree == result["tree"],
+            is_shown=record.shown_tree == result["tree"],
         )
 
     def _measure(
@@ -284,14 +284,14 @@ class _SoloHook:
 
     def _last_result(self, record: notes.SoloSession) -> dict[str, str]:
         """The last result. A run that ended without a result counts as not measurable, and is not repeated."""
-        said = self._sessions.result(record.name)
-        if not record.attempted or said.get("tree") == record.attempted:
-            return said
+        result = self._sessions.result(record.name)
+        if not record.attempted or result.get("tree") == record.attempted:
+            return result
         if self._runs.is_running(_run_name(record)):
-            return said
-        said = self._sessions.result(record.name)  # it may have ended between the two
-        if said.get("tree") == record.attempted:
-            return said
+            return result
+        result = self._sessions.result(record.name)  # it may have ended between the two
+        if result.get("tree") == record.attempted:
+            return result
         text = solo.lost_run_text(self._runs.errors(_run_name(record)))
         fields = {"tree": record.attempted, "status": GateStatus.ERRORED.value, "is_own": "yes"}
         fields |= {"agent": text, "user": text}

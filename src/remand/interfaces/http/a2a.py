@@ -83,15 +83,15 @@ def context_id(row: Mapping[str, Any]) -> str:
 
 def make_wire_task(row: Mapping[str, Any], questions: Iterable[Mapping[str, Any]]) -> wire.Task:
     """Converts a task from `remand task show` (or a row of `task list`) and the open questions to an A2A task."""
-    asked = [question for question in questions if question.get("task_id") == row["task_id"]]
-    state = task_state(row, asked)
+    open_questions = [question for question in questions if question.get("task_id") == row["task_id"]]
+    state = task_state(row, open_questions)
     task = wire.Task(id=row["task_id"], context_id=context_id(row), status=wire.TaskStatus(state=state))
     history = row.get("history") or ()
     if history:
         task.status.timestamp.FromJsonString(history[-1]["ts"])
     reasons = list(find_reasons(row)) if state != wire.TASK_STATE_COMPLETED else []
-    if reasons or asked:
-        task.status.message.CopyFrom(_status_message(row, reasons, asked))
+    if reasons or open_questions:
+        task.status.message.CopyFrom(_status_message(row, reasons, open_questions))
     task.metadata.update(
         {"status": row["status"], "title": row["title"], "priority": row["priority"], "agent": row["agent"]}
     )
@@ -294,12 +294,12 @@ class TaskEndpoint(RequestHandler):
         if message.task_id:
             return await self._answer_question(message, key, context)
         words = task_words(message)
-        code, said = await self._run(context.state[CALLER], ["--json", "--key", key, *words])
+        code, output = await self._run(context.state[CALLER], ["--json", "--key", key, *words])
         if code == REFUSED:
-            reason = {"kind": "refusal", "code": said["refused"], "message": said["message"]}
+            reason = {"kind": "refusal", "code": output["refused"], "message": output["message"]}
             return refusal_task(message, reason)
-        _require_done(code, said)
-        return await self._task(said["task_id"], context)
+        _require_done(code, output)
+        return await self._task(output["task_id"], context)
 
     @validate_request_params
     async def on_get_task(self, params: wire.GetTaskRequest, context: ServerCallContext) -> wire.Task:
@@ -334,10 +334,10 @@ class TaskEndpoint(RequestHandler):
         """Cancels a task if the caller may do so."""
         before = await self._task(params.id, context)
         words = ["--json", "task", "cancel", "--reason=cancelled by A2A", before.id]
-        code, said = await self._run(context.state[CALLER], words)
+        code, output = await self._run(context.state[CALLER], words)
         if code == REFUSED:
-            raise TaskNotCancelableError(said["message"], {"code": said["refused"]})
-        _require_done(code, said)
+            raise TaskNotCancelableError(output["message"], {"code": output["refused"]})
+        _require_done(code, output)
         return await self._task(before.id, context)
 
     async def _answer_question(
@@ -352,14 +352,14 @@ class TaskEndpoint(RequestHandler):
         questions = [
             one for one in await self._ask(context, "inbox") if one["task_id"] == task.id and one["options"]
         ]
-        given: dict[str, Any] = next(iter(get_data_parts(message.parts)), {})
-        option = str(given.get("option") or " ".join(get_text_parts(message.parts)).strip())
+        data: dict[str, Any] = next(iter(get_data_parts(message.parts)), {})
+        option = str(data.get("option") or " ".join(get_text_parts(message.parts)).strip())
         for question in questions:
             if option in {one["key"] for one in question["options"]}:
-                words = ["inbox", "answer", *_option("guidance", given.get("guidance"))]
-                asked = ["--json", "--key", key, *words, "--", question["escalation_id"], option]
-                code, said = await self._run(context.state[CALLER], asked)
-                _require_done(code, said)
+                words = ["inbox", "answer", *_option("guidance", data.get("guidance"))]
+                arguments = ["--json", "--key", key, *words, "--", question["escalation_id"], option]
+                code, output = await self._run(context.state[CALLER], arguments)
+                _require_done(code, output)
                 return await self._task(task.id, context)
         known = [one for question in questions for one in question["options"]]
         raise InvalidParamsError("That is not one of the options.", {"options": known})
@@ -369,9 +369,9 @@ class TaskEndpoint(RequestHandler):
         return make_wire_task(row, await self._ask(context, "inbox"))
 
     async def _ask(self, context: ServerCallContext, *words: str) -> Any:
-        code, said = await self._run(context.state[CALLER], ["--json", *words])
-        _require_done(code, said)
-        return said
+        code, output = await self._run(context.state[CALLER], ["--json", *words])
+        _require_done(code, output)
+        return output
 
     # Methods that the agent card declares as unsupported.
 
@@ -400,30 +400,28 @@ class TaskEndpoint(RequestHandler):
 
 def task_words(message: wire.Message) -> list[str]:
     """The command line that adds a message as a task. Raises `InvalidParamsError`."""
-    given: Any = next(iter(get_data_parts(message.parts)), {})
-    unknown = (
-        [name for name in given if name not in (*_SINGLE, *_LISTS)] if isinstance(given, dict) else ["it"]
-    )
+    data: Any = next(iter(get_data_parts(message.parts)), {})
+    unknown = [name for name in data if name not in (*_SINGLE, *_LISTS)] if isinstance(data, dict) else ["it"]
     if unknown:
         raise InvalidParamsError(f"The data part has no place for {', '.join(unknown)}.")
     text = "\n".join(get_text_parts(message.parts)).strip()
-    title = str(given.get("title") or text.partition("\n")[0].strip()[:MAX_TITLE])
+    title = str(data.get("title") or text.partition("\n")[0].strip()[:MAX_TITLE])
     if not title:
         raise InvalidParamsError("The message has neither a text nor a title.")
-    scope = given.get("scope") or (text if text != title else "")
+    scope = data.get("scope") or (text if text != title else "")
     words = ["task", "add", *_option("scope", scope), *_option("category", message.context_id)]
     for name in ("priority", "branch"):
-        words += _option(name, given.get(name))
-    words += _option("skills", ",".join(_texts(given, "skills")))
-    for alias in _texts(given, "alias"):
+        words += _option(name, data.get(name))
+    words += _option("skills", ",".join(_texts(data, "skills")))
+    for alias in _texts(data, "alias"):
         words += _option("alias", alias)
-    for other in _texts(given, "depends_on"):
+    for other in _texts(data, "depends_on"):
         words += _option("depends-on", other)
     return [*words, "--", title]
 
 
-def _texts(given: Mapping[str, Any], name: str) -> Sequence[str]:
-    found = given.get(name) or []
+def _texts(data: Mapping[str, Any], name: str) -> Sequence[str]:
+    found = data.get(name) or []
     if not isinstance(found, list) or not all(isinstance(one, str) for one in found):
         raise InvalidParamsError(f"{name} is a list of texts.")
     return found

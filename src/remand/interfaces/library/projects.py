@@ -117,8 +117,8 @@ class ProjectManager:
         )
 
         def make() -> str:
-            made = (event for event in self._ask(ask).events if isinstance(event, HandoffInitiated))
-            return next(made).handoff_id
+            handoffs = (event for event in self._ask(ask).events if isinstance(event, HandoffInitiated))
+            return next(handoffs).handoff_id
 
         return f"handoff:{_find_or_record(find, make)}"
 

@@ -220,9 +220,9 @@ class _RequestHandler(BaseHTTPRequestHandler):
 
     def _is_allowed(self) -> bool:
         """True if the request has the token and comes from no web page; otherwise answers it. Uses only the headers."""
-        kind, _, given = self.headers.get("Authorization", "").partition(" ")
+        kind, _, token = self.headers.get("Authorization", "").partition(" ")
         if kind.lower() != "bearer" or not hmac.compare_digest(
-            given.strip().encode("latin-1", "replace"), self.server.token
+            token.strip().encode("latin-1", "replace"), self.server.token
         ):
             refusal = {
                 "error": "invalid_token",

@@ -103,10 +103,10 @@ class ClientRequest:
     @property
     def form_answer(self) -> FormAnswer | None:
         """The answer to a form in this request; None if there is none."""
-        given = _as_object(self.params.get("inputResponses")).get(FORM)
+        response = _as_object(self.params.get("inputResponses")).get(FORM)
         return (
-            _form_answer(given, str(self.params.get("requestState", "")))
-            if self._ask is None and given
+            _form_answer(response, str(self.params.get("requestState", "")))
+            if self._ask is None and response
             else None
         )
 
@@ -125,8 +125,8 @@ def _form_params(form: Form) -> Message:
     return {"message": form.text, "requestedSchema": form.schema}
 
 
-def _form_answer(given: object, subject: str) -> FormAnswer:
-    answer = _as_object(given)
+def _form_answer(response: object, subject: str) -> FormAnswer:
+    answer = _as_object(response)
     return FormAnswer(str(answer.get("action", "")), _as_object(answer.get("content")), subject)
 
 
@@ -346,10 +346,10 @@ def _result(number: str | int, result: Message) -> Message:
 
 
 def _error(number: str | int | None, error: ProtocolError) -> Message:
-    told: Message = {"code": error.code, "message": str(error)}
+    fields: Message = {"code": error.code, "message": str(error)}
     if error.data is not None:
-        told["data"] = error.data
-    return {"jsonrpc": "2.0", "id": number, "error": told}
+        fields["data"] = error.data
+    return {"jsonrpc": "2.0", "id": number, "error": fields}
 
 
 def encode(message: object) -> bytes:

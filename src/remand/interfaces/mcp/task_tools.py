@@ -99,8 +99,8 @@ class AgentTools:
             return {"next": NOT_AN_AGENT}
         if claim.data["refused"] != "nothing_to_claim":
             return {}
-        held = await self._tasks_of(name)
-        return {"next": f"You hold {', '.join(held)}: call feedback for it, and continue."} if held else {}
+        tasks = await self._tasks_of(name)
+        return {"next": f"You hold {', '.join(tasks)}: call feedback for it, and continue."} if tasks else {}
 
     async def _tasks_of(self, name: str) -> list[str]:
         """The tasks that an agent holds."""
@@ -110,12 +110,12 @@ class AgentTools:
     async def _own_task(self) -> str:
         """The task for which this session was started, or the only one that its agent holds; raises `ToolError`."""
         own = await self._identity.last_known()
-        held = [own.task] if own.task else await self._tasks_of(own.name)
-        if len(held) == 1:
-            return held[0]
+        tasks = [own.task] if own.task else await self._tasks_of(own.name)
+        if len(tasks) == 1:
+            return tasks[0]
         raise tools.ToolError(
-            f"You hold {', '.join(held)}. Name one of them as `task`."
-            if held
+            f"You hold {', '.join(tasks)}. Name one of them as `task`."
+            if tasks
             else "You hold no task. Call next_task to claim one, or name the task as `task`."
         )
 
@@ -194,10 +194,10 @@ class AgentTools:
         """Say that the task you hold cannot be done as it stands, with a record of what was tried. It is judged by its
         substance: valid, it ends your duty; else `issues` say what is missing and the work continues.
         """
-        held = handoff or await self._handoff(task or await self._own_task())
+        handoff_id = handoff or await self._handoff(task or await self._own_task())
         answer = await self._runner.call(
             "handoff reject",
-            held,
+            handoff_id,
             reason=reason_type,
             summary=reason_summary,
             detail=reason_detail,
@@ -226,8 +226,8 @@ class AgentTools:
         """Ask a director to decide on your rejection, which the rules did not accept. Once for each task; you no longer
         hold the task until the director has answered.
         """
-        held = handoff or await self._handoff(task or await self._own_task())
-        answer = await self._runner.call("handoff appeal", held, reason=reason)
+        handoff_id = handoff or await self._handoff(task or await self._own_task())
+        answer = await self._runner.call("handoff appeal", handoff_id, reason=reason)
         return tools.result(
             tools.RejectionResult,
             tools.result_fields(
@@ -239,8 +239,8 @@ class AgentTools:
         """The handoff under which a task is held; the command line refuses an invalid one."""
         result = await self._runner.call("task show", task)
         known = [] if result.is_refused else result.data["handoffs"]
-        held = [one["handoff_id"] for one in known if one["status"] in ("accepted", "overridden")]
-        return held[-1] if held else task
+        handoffs = [one["handoff_id"] for one in known if one["status"] in ("accepted", "overridden")]
+        return handoffs[-1] if handoffs else task
 
     async def waiting(
         self,
@@ -274,13 +274,18 @@ class AgentTools:
         found = tools.result_fields(answer)
         if answer.is_refused:
             return tools.result(tools.TaskStatusResult, found)
-        asked = [
+        open_questions = [
             escalation["reason"] for escalation in found["escalations"] if escalation["status"] == "open"
         ]
         locked = [lockout["agent"] for lockout in found["lockouts"]]
         return tools.result(
             tools.TaskStatusResult,
-            found | {"task": found, "locked_out": locked, "asks_the_user": asked[-1] if asked else None},
+            found
+            | {
+                "task": found,
+                "locked_out": locked,
+                "asks_the_user": open_questions[-1] if open_questions else None,
+            },
         )
 
 
@@ -314,8 +319,8 @@ def _status_of_all(rows: list[dict[str, Any]]) -> tools.TaskStatusResult:
 
 def _json(record: tools.Row) -> str:
     """A record for the command line, in which no `@` can mean a file."""
-    given = {name: value for name, value in msgspec.to_builtins(record).items() if value is not None}
-    return json.dumps(given).replace("@", "\\u0040")
+    fields = {name: value for name, value in msgspec.to_builtins(record).items() if value is not None}
+    return json.dumps(fields).replace("@", "\\u0040")
 
 
 Commit = Annotated[str, Meta(description="the commit that was reviewed, as review_diff names it")]
@@ -346,13 +351,17 @@ class ReviewTools:
         answer = await self._runner.call("review list", for_=own.name)
         if answer.is_refused:
             return tools.result(tools.ReviewQueueResult, tools.result_fields(answer))
-        held = [row for row in answer.data if row["held"]]
+        held_rows = [row for row in answer.data if row["held"]]
         handed_in = [row for row in answer.data if not row["held"]]
         todo = ["Call review_diff for one of them."] if handed_in else []
-        todo += [SETTLE] if held else []
+        todo += [SETTLE] if held_rows else []
         return tools.result(
             tools.ReviewQueueResult,
-            {"submissions": handed_in, "held": held, "next": " ".join(todo) or "Nothing awaits your review."},
+            {
+                "submissions": handed_in,
+                "held": held_rows,
+                "next": " ".join(todo) or "Nothing awaits your review.",
+            },
         )
 
     async def review_diff(

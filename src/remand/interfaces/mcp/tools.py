@@ -72,9 +72,9 @@ class ToolOffer(NamedTuple):
 
     async def call(self, arguments: Mapping[str, Any], request: ClientRequest) -> dict[str, Any]:
         """Calls the tool; raises `ToolError` if the arguments are wrong, or nothing could be done."""
-        given = parse_arguments(arguments_type(self.do), arguments)
+        values = parse_arguments(arguments_type(self.do), arguments)
         ways = {REQUEST: request} if REQUEST in inspect.signature(self.do).parameters else {}
-        answer: dict[str, Any] = msgspec.to_builtins(await self.do(**given, **ways))
+        answer: dict[str, Any] = msgspec.to_builtins(await self.do(**values, **ways))
         return answer
 
 
@@ -111,19 +111,23 @@ _WRONG_KIND = lazy_pattern("Expected `([^`]+)`, got `([^`]+)`")
 _MISSING = lazy_pattern("Object missing required field `([^`]+)`")
 
 
-def parse_arguments(record: type[msgspec.Struct], given: Mapping[str, Any]) -> dict[str, Any]:
+def parse_arguments(record: type[msgspec.Struct], arguments: Mapping[str, Any]) -> dict[str, Any]:
     """The arguments of a call, by name; raises `ToolError`.
 
     An unknown name is an error, because it shows that something else was meant.
     """
     fields = msgspec.structs.fields(record)
     known = [field.name for field in fields]
-    wrong = [f"`{field.name}` is missing" for field in fields if field.required and field.name not in given]
-    wrong += [f"there is no argument {name[:40]!r}" for name in given if name not in known]
+    wrong = [
+        f"`{field.name}` is missing" for field in fields if field.required and field.name not in arguments
+    ]
+    wrong += [f"there is no argument {name[:40]!r}" for name in arguments if name not in known]
     if not wrong:
         try:
             values = {
-                field.name: _parse_quoted(given[field.name], field) for field in fields if field.name in given
+                field.name: _parse_quoted(arguments[field.name], field)
+                for field in fields
+                if field.name in arguments
             }
             parsed = msgspec.convert(values, record, strict=False)
             return {name: getattr(parsed, name) for name in known}

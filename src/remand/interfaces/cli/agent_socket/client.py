@@ -43,9 +43,9 @@ def run(socket: str, call: CommandCall, arguments: list[str], settings: list[str
     entry = COMMANDS.get(call.command)
     patience = SHORT if entry is None or entry.may_be_forwarded else LONGEST
     try:
-        arguments, given = resolve_arguments(call, arguments)
+        arguments, input_bytes = resolve_arguments(call, arguments)
         code, output, errors = startup.forward_call(
-            socket, _working_folder(), settings, arguments, given=given, patience=patience
+            socket, _working_folder(), settings, arguments, given=input_bytes, patience=patience
         )
     except UnusableValue as error:
         return report_failure(call, "usage", str(error), USAGE)
@@ -62,7 +62,7 @@ def run(socket: str, call: CommandCall, arguments: list[str], settings: list[str
 def resolve_arguments(call: CommandCall, arguments: list[str]) -> tuple[list[str], bytes]:
     """The arguments with the content of files and standard input, which only the agent can read, and of a record file."""
     found: list[str] = []
-    given = b""
+    input_bytes = b""
     items = iter(arguments)
     for item in items:
         name, is_joined, value = item.partition("=")
@@ -72,32 +72,34 @@ def resolve_arguments(call: CommandCall, arguments: list[str]) -> tuple[list[str
             found += [item, *islice(items, 1)]
         elif (call.command, name) in _FILES:
             sources = [value] if is_joined else list(islice(items, 1))
-            given = "".join(_text(source, is_file=True) for source in sources).encode("utf-8", "replace")
+            input_bytes = "".join(_text(source, is_file=True) for source in sources).encode(
+                "utf-8", "replace"
+            )
             found += [name, *("-" for _ in sources)]
         elif is_joined and name.startswith("--"):
             found.append(f"{name}={_text(value)}")
         else:
             found.append(_text(item))
-    size = len(given) + sum(len(text.encode("utf-8", "surrogateescape")) + 1 for text in found)
+    size = len(input_bytes) + sum(len(text.encode("utf-8", "surrogateescape")) + 1 for text in found)
     if size > startup.MAX_CALL:
         raise UnusableValue(f"The call has {size} bytes; at most {startup.MAX_CALL} are taken. Shorten it.")
     if any("\0" in text for text in found):
         raise UnusableValue("A text contains a NUL character. Remove it.")
-    return found, given
+    return found, input_bytes
 
 
 def without_options(words: Sequence[str], options: Collection[str]) -> list[str]:
     """The words of a call without some options and their values."""
-    kept: list[str] = []
+    rest: list[str] = []
     items = iter(words)
     for item in items:
         if item == "--":
-            return [*kept, item, *items]
+            return [*rest, item, *items]
         if item in options:
             next(items, None)
         elif item.partition("=")[0] not in options:
-            kept.append(item)
-    return kept
+            rest.append(item)
+    return rest
 
 
 def _text(value: str, *, is_file: bool = False) -> str:

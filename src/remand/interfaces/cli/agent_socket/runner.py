@@ -18,11 +18,11 @@ def main() -> None:
     option, _, known_by = (sys.argv[1:2] or [""])[0].partition("=")
     has_known_by = option == "--known-by"
     if len(sys.argv) > 1:
-        folder, arguments, given = os.getcwd(), sys.argv[1 + has_known_by :], b""
+        folder, arguments, input_bytes = os.getcwd(), sys.argv[1 + has_known_by :], b""
         environment = inherited_environment()
         settings = [*(environment.get(name, "") for name in FORWARDED_VARIABLES), "", ""]
     else:
-        folder, settings, arguments, given = read_call(sys.stdin.buffer)
+        folder, settings, arguments, input_bytes = read_call(sys.stdin.buffer)
     is_terminal, width = settings[len(FORWARDED_VARIABLES) :][:2]
     origin = CallOrigin(
         folder=folder,
@@ -31,7 +31,7 @@ def main() -> None:
         stderr=sys.stderr,
         is_terminal=bool(is_terminal),
         width=int(width or 0),
-        given=given.decode("utf-8", "replace"),
+        given=input_bytes.decode("utf-8", "replace"),
         known_by=KnownBy(known_by) if has_known_by else KnownBy.SOCKET,
     )
     for stream in (sys.stdout, sys.stderr):

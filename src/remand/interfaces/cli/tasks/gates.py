@@ -296,21 +296,23 @@ def _wait(context: Context) -> Result:
 
 def wait_seconds(context: Context) -> float:
     """How long to wait; on a server this is limited, and the caller waits again."""
-    given: float = context.arguments.timeout
-    return given if context.origin.caller is None else min(MAX_SERVER_WAIT, given)  # also what is no number
+    timeout: float = context.arguments.timeout
+    return (
+        timeout if context.origin.caller is None else min(MAX_SERVER_WAIT, timeout)
+    )  # also what is no number
 
 
 def _wait_for_all(context: Context) -> Result:
     """Waits for the gates of every claimed task."""
     with context.opened_ledger.store.read() as view:
-        held = [task.id for task in view.tasks.every() if task.claim is not None]
+        claimed = [task.id for task in view.tasks.every() if task.claim is not None]
     until = monotonic() + wait_seconds(context)
-    going = [name for name in held if not context.gates.wait_for_runs(name, max(0.0, until - monotonic()))]
+    going = [name for name in claimed if not context.gates.wait_for_runs(name, max(0.0, until - monotonic()))]
     if going:
         raise EnvironmentFault(
             f"The gates of {', '.join(going)} are still running. Wait again with `remand gate wait`."
         )
-    rows = [{"task_id": name, "status": find_task(context, name)[0].gates.status} for name in held]
+    rows = [{"task_id": name, "status": find_task(context, name)[0].gates.status} for name in claimed]
     return Result(rows, "No gates are running.")
 
 
@@ -383,10 +385,10 @@ def _examine(context: Context) -> Result:
             raise UsageError("Give a base and a head, or --each with a range, not both.")
         pairs = context.gateway.repository.commits_with_parents(options.each)
         rows = [_change_data(context, base, head, settled) for head, base in pairs]
-        held = sum(_is_held(row) for row in rows)
+        held_count = sum(_is_held(row) for row in rows)
         text = "\n\n".join(_text_of(row) for row in rows if row["findings"])
-        summary = f"{held} of {format_count(len(rows), 'commit')} would be held."
-        return Result(rows, f"{text}\n\n{summary}" if text else summary, 1 if held else 0)
+        summary = f"{held_count} of {format_count(len(rows), 'commit')} would be held."
+        return Result(rows, f"{text}\n\n{summary}" if text else summary, 1 if held_count else 0)
     row = _change_data(context, *_change(context), settled)
     return Result(row, _text_of(row), 1 if _is_held(row) else 0)
 
@@ -460,14 +462,14 @@ def _audit(context: Context) -> Result:
     pairs = context.gateway.repository.commits_with_parents(names or "HEAD", since=since, limit=limit)
     examined = [ExaminedCommit(head, _held_kinds(context.gates.examine(base, head))) for head, base in pairs]
     rows = audit_rows(examined)
-    held = [one.commit for one in examined if one.held]
+    held_commits = [one.commit for one in examined if one.held]
     data = {
         "commits": len(examined),
-        "held": len(held),
+        "held": len(held_commits),
         "kinds": msgspec.to_builtins(rows),
-        "held_commits": held,
+        "held_commits": held_commits,
     }
-    summary = f"{len(held)} of {format_count(len(examined), 'commit')} would be held ({_percent(len(held), len(examined))})."
+    summary = f"{len(held_commits)} of {format_count(len(examined), 'commit')} would be held ({_percent(len(held_commits), len(examined))})."
     return Result(data, _audit_page(rows, summary))
 
 

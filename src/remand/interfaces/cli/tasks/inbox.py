@@ -55,7 +55,7 @@ def _notify(context: Context) -> Result:
     data = {
         "channels": [address.name for address in after_call.notice_channels.read_addresses().channels],
         "notices": sent.notices,
-        "delivered": [{"escalation_id": asked, "channel": channel} for asked, channel in sent.delivered],
+        "delivered": [{"escalation_id": name, "channel": channel} for name, channel in sent.delivered],
         "problems": list(sent.problems),
     }
     rows = [
@@ -201,9 +201,9 @@ def _write_prompt(context: Context, text: str) -> None:
 def _read_choice(context: Context, question: Question) -> str | None:
     """The key of the typed option, given as a number or a key; empty to skip it, None at the end of input."""
     numbers = sorted(dict(number_options(question.options)))
-    shown = f"1-{len(numbers)}" if are_consecutive(numbers) else ", ".join(map(str, numbers))
+    choices = f"1-{len(numbers)}" if are_consecutive(numbers) else ", ".join(map(str, numbers))
     while True:
-        _write_prompt(context, f"Answer {question.escalation_id} with [{shown}], enter to skip: ")
+        _write_prompt(context, f"Answer {question.escalation_id} with [{choices}], enter to skip: ")
         typed = sys.stdin.readline()
         if not typed:
             return None
@@ -244,21 +244,21 @@ def _option_key(offered: Sequence[EscalationOption], option: str) -> str:
     ),
 )
 def _answer(context: Context) -> Result:
-    given = context.arguments
-    task_name, signer = parse_question_id(given.id)
+    options = context.arguments
+    task_name, signer = parse_question_id(options.id)
     if signer:
         # Objections of one key that is not trusted, or of all such keys, are dismissed.
-        task, key = find_task(context, task_name)[0], _option_key(OBJECTION_OPTIONS, given.option)
-        dismissal = dismissal_command(task.id, signer, key, context.text(given.guidance))
-        return _answer_result(context.ask(dismissal, context.actor()), key, given.id)
-    task_name, slash, finding = given.id.rpartition("/")
+        task, key = find_task(context, task_name)[0], _option_key(OBJECTION_OPTIONS, options.option)
+        dismissal = dismissal_command(task.id, signer, key, context.text(options.guidance))
+        return _answer_result(context.ask(dismissal, context.actor()), key, options.id)
+    task_name, slash, finding = options.id.rpartition("/")
     with context.opened_ledger.store.read() as view:
         held_task = view.tasks.get(resolve_task_id(view, task_name)) if slash else None
-    task, finding = (held_task, finding) if held_task else (_find_asking_task(context, given.id), "")
-    is_about_alert = given.id.startswith("A-")
+    task, finding = (held_task, finding) if held_task else (_find_asking_task(context, options.id), "")
+    is_about_alert = options.id.startswith("A-")
     if finding or (not is_about_alert and task.open_escalation is None and open_findings(task)):
-        return _settle_finding(context, task, finding, given.option)
-    request, key, name = _resolve_answer(context, task, given.option, context.text(given.guidance))
+        return _settle_finding(context, task, finding, options.option)
+    request, key, name = _resolve_answer(context, task, options.option, context.text(options.guidance))
     return _answer_result(context.ask(request, context.actor()), key, name)
 
 
@@ -277,9 +277,9 @@ def _answer_result(answer: Acceptance, key: str, name: str) -> Result:
 
 def _settle_finding(context: Context, task: Task, finding: str, option: str) -> Result:
     """Settles a held finding: the named one, or the only one."""
-    held = open_findings(task)
+    findings = open_findings(task)
     choice, _, named = _option_key(held_findings.HELD_OPTIONS, option).partition(":")
-    meant = finding or named or (held[0] if len(held) == 1 else "")
+    meant = finding or named or (findings[0] if len(findings) == 1 else "")
     request = held_findings.settlement_command(
         task.id, meant, choice, context.text(context.arguments.guidance)
     )
@@ -333,7 +333,7 @@ def _find_asking_task(context: Context, name: str) -> Task:
 
 def _answer_text(answer: Acceptance, key: str) -> str:
     task, (choice, _, name) = answer.task, key.partition(":")
-    held = f"; it is reserved for {name} for now" if task.claims.offers else ""
+    reservation = f"; it is reserved for {name} for now" if task.claims.offers else ""
     match choice:
         case "fix":
             agent = task.claim.agent if task.claim else ""
@@ -343,9 +343,9 @@ def _answer_text(answer: Acceptance, key: str) -> str:
         case "ack":
             return f"{task.claim.agent if task.claim else 'the agent'} continues with {task.label}"
         case "unlock":
-            return f"{name} may work on {task.label} again{held}"
+            return f"{name} may work on {task.label} again{reservation}"
         case "reassign":
-            return f"{name} takes over {task.label}{held}"
+            return f"{name} takes over {task.label}{reservation}"
         case _:
             return f"{task.id} is {task.status}"
 
@@ -356,10 +356,10 @@ def _answer_text(answer: Acceptance, key: str) -> str:
     argument("--reason", default="", metavar="TEXT", help="the reason, which is recorded (@file, -)"),
 )
 def _retract(context: Context) -> Result:
-    given = context.arguments
-    held_task, slash, _ = given.id.rpartition("/")
-    task = _find_asking_task(context, held_task if slash else given.id)
-    request = c.RetractAnswer(task_id=task.id, reason=context.text(given.reason))
+    options = context.arguments
+    held_task, slash, _ = options.id.rpartition("/")
+    task = _find_asking_task(context, held_task if slash else options.id)
+    request = c.RetractAnswer(task_id=task.id, reason=context.text(options.reason))
     answer = context.ask(request, context.actor())
     option = next(event.option for event in answer.events if isinstance(event, AnswerRetracted))
     data = {"task_id": answer.task.id, "status": answer.task.status.value, "option": option}

@@ -342,8 +342,8 @@ def _list_lockouts(context: Context) -> Result:
     with context.opened_ledger.store.read() as view:
         rows = active_lockouts(view)
     cells = [(row.label, row.agent, row.reviewer, row.since[:19], row.reason) for row in rows]
-    shown = table(_LOCKOUT_COLUMNS, cells, "Nobody is locked out.", limit=context.row_limit)
-    return Result(msgspec.to_builtins(rows), shown)
+    text = table(_LOCKOUT_COLUMNS, cells, "Nobody is locked out.", limit=context.row_limit)
+    return Result(msgspec.to_builtins(rows), text)
 
 
 @command(

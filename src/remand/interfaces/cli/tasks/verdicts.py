@@ -206,8 +206,8 @@ def done_claim_result(context: Context, claimed: ClaimOutcome) -> Result:
     )
     data["policy_source"] = source
     commit = task.submission.commit if task.submission else ""
-    shown = f"{task.id} is {task.status} at {commit[:12]}\n{claimed.message}{rules_note(source)}"
-    return Result({"task_id": task.id, "status": task.status.value, "verdict": data}, shown.strip())
+    text = f"{task.id} is {task.status} at {commit[:12]}\n{claimed.message}{rules_note(source)}"
+    return Result({"task_id": task.id, "status": task.status.value, "verdict": data}, text.strip())
 
 
 def _refused_claim_result(

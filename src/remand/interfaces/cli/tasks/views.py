@@ -75,27 +75,29 @@ _COLUMNS = ("task", "status", "priority", "agent", "tries", "nos", "title")
     *PAGE,
 )
 def _list(context: Context) -> Result:
-    given = context.arguments
-    if given.sessions:
+    options = context.arguments
+    if options.sessions:
         return verdicts.session_list(context)
-    wanted = TaskFilter(statuses=tuple(given.status), agent=given.holder, skill=given.skill, text=given.text)
+    wanted = TaskFilter(
+        statuses=tuple(options.status), agent=options.holder, skill=options.skill, text=options.text
+    )
     # Of a list for people no more is read than is shown; what programs read is complete, or the page they ask for.
-    is_json, is_page = context.call.is_json, hasattr(given, "page_limit")
-    limit = given.page_limit if is_page else -1 if is_json else context.row_limit or -1
+    is_json, is_page = context.call.is_json, hasattr(options, "page_limit")
+    limit = options.page_limit if is_page else -1 if is_json else context.row_limit or -1
     with context.opened_ledger.store.read() as view:
         page = read_task_page(
             view,
             wanted,
             limit=limit,
-            after=given.page_after if is_page else "",
+            after=options.page_after if is_page else "",
             order=BY_ID if is_json else OPEN_FIRST,
         )
     rows: list[dict[str, Any]] = msgspec.to_builtins(page.rows)
-    held: dict[str, HeldWork] = {}
+    works: dict[str, HeldWork] = {}
     for row in rows:
         work = task_held_work(context, find_task(context, row["task_id"])[0]) if row["held"] else None
         row["held"] = msgspec.to_builtins(work.findings) if work else []
-        held |= {work.task_id: work} if work else {}
+        works |= {work.task_id: work} if work else {}
 
     def show(out: Console) -> None:
         cells = [
@@ -119,8 +121,8 @@ def _list(context: Context) -> Result:
             )
             hidden = f"{total - len(rows):,} more" if is_counted else "More"
             out.print(f"{hidden} are not shown; --limit N shows more, --all shows all.", crop=False)
-        if held:
-            write_unwrapped(out, _settle_commands(held.values()))
+        if works:
+            write_unwrapped(out, _settle_commands(works.values()))
 
     return Result(ListPage(rows, page.after) if is_page else rows, show)
 

@@ -71,21 +71,25 @@ class ActivityPage(NamedTuple):
 
 def read_activity(query: PageQuery) -> ActivityPage:
     """The latest selected events, before the one named in the query."""
-    asked = query.address.query
-    kind, actor, before = asked.get("kind", ""), asked.get("actor", ""), asked.get("before", "")
+    parameters = query.address.query
+    kind, actor, before = (
+        parameters.get("kind", ""),
+        parameters.get("actor", ""),
+        parameters.get("before", ""),
+    )
     with query.opened.store.read() as view:
         found, is_whole = find_events(view, kind, actor, before)
-        shown = found[:ON_PAGE]
-        doubted = unconfirmed_lines(view, shown)
-        rows = tuple(_rows(view, [event for event, _ in shown]))
+        page = found[:ON_PAGE]
+        doubted = unconfirmed_lines(view, page)
+        rows = tuple(_rows(view, [event for event, _ in page]))
     members = (member.name for member in query.rules.team.members)
     return ActivityPage(
-        rows=tuple(row for row, (_, line) in zip(rows, shown, strict=True) if line not in doubted),
-        unconfirmed=tuple(row for row, (_, line) in zip(rows, shown, strict=True) if line in doubted),
+        rows=tuple(row for row, (_, line) in zip(rows, page, strict=True) if line not in doubted),
+        unconfirmed=tuple(row for row, (_, line) in zip(rows, page, strict=True) if line in doubted),
         kind=kind,
         actor=actor,
         actors=tuple(sorted({*members, COORDINATOR, "user", *([actor] if actor else [])})),
-        older=query.address.with_values(before=shown[-1][0].meta.id) if len(found) > ON_PAGE else "",
+        older=query.address.with_values(before=page[-1][0].meta.id) if len(found) > ON_PAGE else "",
         is_first=not before,
         is_cut=not is_whole and len(found) <= ON_PAGE,
     )

@@ -127,10 +127,10 @@ def read_member(query: PageQuery) -> MemberView:
         raise HttpProblem(NOT_FOUND, "not_found", "Nobody of this name has worked or reviewed here.")
     team = query.rules.team
     entries = [entry for entry in figures.report.noes[::-1] if entry.at >= since]
-    given = [one for one in entries if one.kind != GATE and _member_name(team, one.by) == name]
+    rejections = [one for one in entries if one.kind != GATE and _member_name(team, one.by) == name]
     received = [one for one in entries if one.kind != AGENT and _member_name(team, one.of) == name]
     return MemberView(
-        days, record, tuple(given[:MAX_ENTRIES]), tuple(received[:MAX_ENTRIES]), _titles(figures)
+        days, record, tuple(rejections[:MAX_ENTRIES]), tuple(received[:MAX_ENTRIES]), _titles(figures)
     )
 
 
@@ -226,9 +226,9 @@ def _is_agent(record: MemberRecord) -> bool:
 def _signs(record: MemberRecord) -> Iterable[str]:
     """Early warnings about a member."""
     if record.reviewer and record.reviewer.reviewed >= FEWEST_REVIEWS:
-        given = record.reviewer.rejected + record.reviewer.retracted
-        if given and record.reviewer.retracted / given >= MANY_FALSE:
-            yield f"{record.reviewer.retracted} of {given} rejections by {record.name} were retracted."
+        count = record.reviewer.rejected + record.reviewer.retracted
+        if count and record.reviewer.retracted / count >= MANY_FALSE:
+            yield f"{record.reviewer.retracted} of {count} rejections by {record.name} were retracted."
     if (
         record.bill
         and record.bill.runs >= FEWEST_REVIEWS

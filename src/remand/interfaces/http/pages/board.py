@@ -57,8 +57,8 @@ class BoardView(NamedTuple):
 def read_board_page(query: PageQuery) -> BoardView:
     """The board for the given address."""
     now = make_watch(query.opened).board()
-    asked, team = query.address.query, query.rules.team
-    way = asked.get("by", "") if asked.get("by", "") in WAYS else WAYS[0]
+    parameters, team = query.address.query, query.rules.team
+    way = parameters.get("by", "") if parameters.get("by", "") in WAYS else WAYS[0]
     agents = tuple(sorted(one.name for one in team.members if Role.AGENT in team.actor(one.name).roles))
     skills = tuple(sorted({skill for one in team.members for skill in one.skills}))
     with query.opened.store.read() as view:
@@ -69,21 +69,23 @@ def read_board_page(query: PageQuery) -> BoardView:
         at_work=now.at_work,
         alerts=tuple(one for one in now.troubles if one.kind == "system")[:MAX_ALERTS],
         total=sum(now.counts.values()),
-        filters={name: asked.get(name, "") for name in ("agent", "skill", "text", "status")},
+        filters={name: parameters.get(name, "") for name in ("agent", "skill", "text", "status")},
         agents=agents,
         skills=skills,
-        is_alone=bool(asked.get("status")),
+        is_alone=bool(parameters.get("status")),
     )
 
 
 def _columns(
     query: PageQuery, view: Transaction, way: str, agents: tuple[str, ...], skills: tuple[str, ...]
 ) -> Iterator[BoardColumn]:
-    asked = query.address.query
+    parameters = query.address.query
     wanted = TaskFilter(
-        agent=asked.get("agent", ""), skill=asked.get("skill", ""), text=asked.get("text", "")[:200]
+        agent=parameters.get("agent", ""),
+        skill=parameters.get("skill", ""),
+        text=parameters.get("text", "")[:200],
     )
-    counts, alone = view.queue.counts(), asked.get("status", "")
+    counts, alone = view.queue.counts(), parameters.get("status", "")
     if alone in {status.value for status in Status}:
         yield _column(query, view, wanted, capitalize_first(alone), (alone,))
     elif way == "status":

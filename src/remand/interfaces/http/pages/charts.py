@@ -84,10 +84,10 @@ def line_points(values: Sequence[float]) -> str:
     def height(value: float) -> float:
         return (high - value) / (high - low) * room if high > low else room / 2
 
-    shown = values if len(values) > 1 else [values[0]] * 2
+    points = values if len(values) > 1 else [values[0]] * 2
     step = step if len(values) > 1 else LINE_WIDTH - 2 * _EDGE
     return " ".join(
-        f"{_EDGE + place * step:.1f},{_EDGE + height(value):.1f}" for place, value in enumerate(shown)
+        f"{_EDGE + place * step:.1f},{_EDGE + height(value):.1f}" for place, value in enumerate(points)
     )
 
 

@@ -107,24 +107,24 @@ def read_gates(query: PageQuery) -> GatesView:
         events = [
             event for event in confirmed_events(view, event_names(*FINDING_EVENTS)) if event.ts >= since
         ]
-        given = sorted((event for event in events if isinstance(event, VerdictEvent)), key=order_key)
+        verdicts = sorted((event for event in events if isinstance(event, VerdictEvent)), key=order_key)
         text = query.address.query.get("page", "")
         number = max(1, int(text)) if text.isdecimal() and len(text) < 6 else 1
-        shown = given[::-1][(number - 1) * MAX_VERDICTS : number * MAX_VERDICTS]
-        tasks = {event.task_id: view.tasks.get(event.task_id) for event in shown}
+        page = verdicts[::-1][(number - 1) * MAX_VERDICTS : number * MAX_VERDICTS]
+        tasks = {event.task_id: view.tasks.get(event.task_id) for event in page}
     titles = {name: task.title for name, task in tasks.items() if task is not None}
-    is_more = len(given) > number * MAX_VERDICTS
+    is_more = len(verdicts) > number * MAX_VERDICTS
     return GatesView(
         days=days,
-        chart=chart_days(_SERIES, _counts_by_day(given)),
-        rows=tuple(_verdict_row(event, titles.get(event.task_id, "")) for event in shown),
-        total=len(given),
+        chart=chart_days(_SERIES, _counts_by_day(verdicts)),
+        rows=tuple(_verdict_row(event, titles.get(event.task_id, "")) for event in page),
+        total=len(verdicts),
         number=number,
         older=query.address.with_values(page=str(number + 1)) if is_more else "",
         newer=query.address.with_values(page=str(number - 1) if number > 2 else "") if number > 1 else "",
-        figures=tuple(_figures(given))[:MAX_FIGURES],
-        durations=tuple(_durations(given)),
-        flaky=tuple(_flaky_tests(given))[:MAX_FLAKY],
+        figures=tuple(_figures(verdicts))[:MAX_FIGURES],
+        durations=tuple(_durations(verdicts)),
+        flaky=tuple(_flaky_tests(verdicts))[:MAX_FLAKY],
         kinds=tuple(count_settlements(events)),
     )
 

@@ -99,12 +99,12 @@ class GraphPage(NamedTuple):
 
 def read_graph(query: PageQuery) -> GraphPage:
     """The neighbourhood of the task named in the address, or the open tasks."""
-    asked = query.address.query
-    steps = int(asked["steps"]) if asked.get("steps", "") in map(str, STEPS) else 2
+    parameters = query.address.query
+    steps = int(parameters["steps"]) if parameters.get("steps", "") in map(str, STEPS) else 2
     with query.opened.store.read() as view:
         found = _open_tasks(view)
         total = sum(view.queue.counts().get(name, 0) for name in _OPEN)
-        centre = read_task(view, asked["task"])[0] if asked.get("task") else None
+        centre = read_task(view, parameters["task"])[0] if parameters.get("task") else None
         tasks, left_out = (
             _neighbourhood(view, centre, found, steps)
             if centre

@@ -216,14 +216,14 @@ def _read_items(query: PageQuery, view: Transaction, entries: list[_Entry]) -> l
     opened, rules = query.opened, query.rules
     unable = scheduler_files.unstartable(opened.folders.status, rules.team.members, opened.place.root)
     tasks = {entry.task.id: entry.task for entry in entries if entry.task is not None}
-    asked: dict[tuple[str, str], list[Question]] = {}
+    by_task: dict[tuple[str, str], list[Question]] = {}
     for question in open_questions(
         view, rules, lambda name: task_events(view, name), query.actor, unable, tasks=list(tasks.values())
     ):
-        asked.setdefault((question.task_id, question.kind), []).append(question)
+        by_task.setdefault((question.task_id, question.kind), []).append(question)
     items: list[InboxItem] = []
     for entry in entries:
-        questions = [entry.objection] if entry.objection else asked.get((entry.id, entry.kind), [])
+        questions = [entry.objection] if entry.objection else by_task.get((entry.id, entry.kind), [])
         rows = msgspec.to_builtins(questions)
         items += [_question_item(row, is_user=query.is_user) for row in rows]
         items += [_review_item(query, entry.review)] if entry.review else []
@@ -332,7 +332,7 @@ def _own_reviews(
 
 def _review_item(query: PageQuery, work: SubmissionUnderReview) -> InboxItem:
     is_asked = bool(_own_names(query).intersection(work.requested))
-    asked = "You were asked to review it." if is_asked else "It awaits a review by anybody."
+    reason = "You were asked to review it." if is_asked else "It awaits a review by anybody."
     rank, label = KINDS[REVIEW_KIND]
     return InboxItem(
         id=f"review-{work.task_id}",
@@ -341,7 +341,7 @@ def _review_item(query: PageQuery, work: SubmissionUnderReview) -> InboxItem:
         rank=rank,
         task_id=work.task_id,
         title=work.title,
-        why=f"{work.author} handed in {work.commit[:12]}, attempt {work.attempt}. {asked}",
+        why=f"{work.author} handed in {work.commit[:12]}, attempt {work.attempt}. {reason}",
         since=work.since,
         commit=work.commit,
     )

@@ -193,9 +193,9 @@ def when(instant: str) -> Markup:
         at = datetime.fromisoformat(instant)
     except ValueError:
         return Markup("{}").format(show_text(instant))
-    shown = f"{at.day} {at:%b %H:%M}"
+    text = f"{at.day} {at:%b %H:%M}"
     return Markup('<time datetime="{}" title="{} UTC">{}</time>').format(
-        instant, f"{at:%Y-%m-%d %H:%M:%S}", shown
+        instant, f"{at:%Y-%m-%d %H:%M:%S}", text
     )
 
 

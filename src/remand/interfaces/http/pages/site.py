@@ -301,16 +301,16 @@ class Site:
         name = request_path(scope).removeprefix("/do/").replace("/", " ")
         if name not in ACTIONS:
             raise HttpProblem(NOT_FOUND, "not_found", "No form posts to this address.")
-        given = dict(fields)
-        page, address = _return_page(given.get("page", ""))
+        values = dict(fields)
+        page, address = _return_page(values.get("page", ""))
         problem, note = await self._carry_out(name, fields, visit.caller)
         if problem is not None:
-            failed = FormProblem(given.get("form", ""), problem, given)
+            failed = FormProblem(values.get("form", ""), problem, values)
             return await self._show(page, address, visit, failed)
         cookie = cookie_text(
             self._note_cookie, self._notes.add(note, visit.caller.member), is_secure=False, seconds=60
         )
-        place = given.get("place", "")
+        place = values.get("place", "")
         target = f"{address.text}#{quote(place)}" if place else address.text
         return HttpAnswer(303, b"", {"location": target, "set-cookie": cookie})
 

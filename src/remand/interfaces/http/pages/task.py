@@ -283,8 +283,8 @@ def read_changes(query: PageQuery) -> ChangesView:
     with query.opened.store.read() as view:
         task, events = read_task(view, data["task_id"])
     submissions = tuple(_submissions(task, events))
-    asked = query.address.query.get("commit", "")
-    chosen = next((one for one in submissions[::-1] if not asked or one.commit == asked), None)
+    commit = query.address.query.get("commit", "")
+    chosen = next((one for one in submissions[::-1] if not commit or one.commit == commit), None)
     if chosen is None:
         return ChangesView(data=data, submissions=submissions, chosen="")
     try:
@@ -293,8 +293,8 @@ def read_changes(query: PageQuery) -> ChangesView:
         return ChangesView(data=data, submissions=submissions, chosen=chosen.commit, problem=str(error))
     found = _findings(events, chosen.commit)
     files = tuple(parse_diff(change.text, found))
-    shown = {file.path for file in files}
-    elsewhere = tuple(one for (path, _), some in found.items() if path not in shown for one in some)
+    paths = {file.path for file in files}
+    elsewhere = tuple(one for (path, _), some in found.items() if path not in paths for one in some)
     is_cut = change.is_cut or change.text.count("\n") > MAX_DIFF_LINES
     return ChangesView(
         data=data,
