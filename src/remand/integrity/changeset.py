@@ -1,4 +1,4 @@
-"""A comparison as the rules see it: files parsed, tests paired, and names that the product lost."""
+"""A comparison prepared for the rules: files parsed, tests paired, and names that the product lost."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ from remand.integrity.suspicions import Suspicion
 
 
 class ChangedFile(NamedTuple):
-    """One changed file with its two sides; None where there is no text."""
+    """One changed file with its two sides; a side is None if it has no text."""
 
     change: FileDiff
     before: SourceFile | None
@@ -51,43 +51,43 @@ class ChangedFile(NamedTuple):
 
     @property
     def is_test(self) -> bool:
-        """True when it is, or was, a test or lies beside tests."""
+        """True if it is, or was, a test, or lies beside tests."""
         return any(side is not None and side.is_test for side in (self.before, self.after))
 
     @property
     def has_code_change(self) -> bool:
-        """True when the code differs, and not its comments or layout alone."""
+        """True if the code differs, not only comments or layout."""
         if self.before is None or self.after is None:
             return True
         return _code_fingerprint(self.before) != _code_fingerprint(self.after)
 
     @property
     def has_product_change(self) -> bool:
-        """True when the code differs, and not in the tests that Rust keeps beside it alone."""
+        """True if the code differs outside the tests that Rust keeps in the same file."""
         if self.before is None or self.after is None or not self.after.is_code:
             return self.has_code_change
         return self.has_code_change and _product_fingerprint(self.before) != _product_fingerprint(self.after)
 
     @property
     def added_lines(self) -> list[tuple[int, str]]:
-        """The lines of the head that the base has not, with their numbers."""
+        """The lines of the head that the base does not have, with their numbers."""
         had = set(self.before.lines) if self.before else set()
         lines = self.after.lines if self.after else []
         return [(number, line) for number, line in enumerate(lines, 1) if line not in had]
 
     def find_added(self, read: Callable[[SourceFile], Iterable[tuple[int, str]]]) -> list[tuple[int, str]]:
-        """The lines and texts that a reader finds on the head, without the texts it finds on the base."""
+        """What a reader finds on the head, as line and text, without texts that it finds on the base."""
         had = {text for _, text in read(self.before)} if self.before else set()
         return [(line, text) for line, text in read(self.after) if text not in had] if self.after else []
 
 
 class PlacedTest(NamedTuple):
-    """A test with the file it stands in, on one side."""
+    """A test with its file, on one side."""
 
     view: ChangedFile
     case: ParsedTest
     is_run: bool
-    """True when a runner finds both the file and the test in it."""
+    """True if a runner collects the file and the test in it."""
 
 
 def _code_fingerprint(source: SourceFile) -> object:
@@ -99,10 +99,10 @@ def _code_fingerprint(source: SourceFile) -> object:
 
 
 def _product_fingerprint(source: SourceFile) -> object:
-    """The same for code that does the same under other names of its variables, whatever its docstrings say.
+    """Equal for code that does the same under other variable names and docstrings.
 
-    The docstring of a decorated function may be read by what decorates it, and a name beside a dot or a colon may be
-    seen from outside.
+    A decorator may read the docstring of the function that it decorates, and a name beside a dot or a colon
+    may be visible outside, so these are kept.
     """
     if source.tree is not None:
         return _canonical_python(source)
@@ -149,7 +149,7 @@ _INSERTED = re.compile(r"\$\{(\w+)(?=\})")
 
 
 def _is_variable(code: BracketedCode, place: int) -> bool:
-    """True for a name that nothing outside can see: none of a member, key, type or call."""
+    """True for a name that is invisible outside: not of a member, key, type or call."""
     is_word = code.kind(place) == NAME and code.text(place)[:1].islower()
     is_inner = code.text(place - 1) not in (".", "?.", "::", "{", ",")
     return is_word and is_inner and code.text(place + 1) not in (":", "(", "!", "::", "}")
@@ -157,31 +157,31 @@ def _is_variable(code: BracketedCode, place: int) -> bool:
 
 SIMILAR_TESTS = 0.6
 SAME_TEST = 0.8
-"""How alike a test of another file must be to be the same."""
+"""The least similarity of a renamed test in another file."""
 SAME_GROUP = 0.25
-"""How alike a test of the same group must be that expects the same."""
+"""The least similarity of a test in the same group with the same expectation."""
 MAX_TEST_PAIRS = 50_000
 
 
 class PairedTests(NamedTuple):
-    """The tests of both sides, sorted out."""
+    """The tests of both sides, paired."""
 
     kept: list[tuple[PlacedTest, PlacedTest]]
-    """Those of the base that ran, and asserting functions beside them, each with its counterpart."""
+    """Tests that ran on the base, and asserting functions beside tests, each with its counterpart."""
     gone: list[PlacedTest]
-    """Those of the base that ran and have none."""
+    """Tests that ran on the base and have no counterpart."""
     new: list[PlacedTest]
-    """Those of the head that are no counterpart."""
+    """Tests of the head that are no counterpart."""
 
 
 _PAIR_KEYS: tuple[Callable[[PlacedTest], Hashable], ...] = (
     lambda placed: (placed.view.path, placed.case.name),
     lambda placed: placed.case.name if placed.is_run else None,
     lambda placed: placed.case.body if len(placed.case.words) > 2 else None,
-    # The same test with other classes or descriptions around it.
+    # The same test inside other classes or descriptions.
     lambda placed: (placed.view.path, placed.case.short_name) if placed.is_run else None,
 )
-"""By what tests are paired, one after the other: file and name, name, body, short name. None pairs with nothing."""
+"""The keys by which tests are paired, in this order: file and name, name, body, short name. A key of None matches nothing."""
 
 
 def pair_tests(base_cases: Sequence[PlacedTest], head_cases: Sequence[PlacedTest]) -> PairedTests:
@@ -202,7 +202,7 @@ def _pair_by_key(
     key: Callable[[PlacedTest], Hashable],
     kept: list[tuple[PlacedTest, PlacedTest]],
 ) -> tuple[list[PlacedTest], list[PlacedTest]]:
-    """Moves the pairs that share a key to the kept ones; returns what is left of both sides."""
+    """Pairs tests with the same key; returns what is left of both sides."""
     waiting: defaultdict[Hashable, list[PlacedTest]] = defaultdict(list)
     for placed in reversed(head):
         waiting[key(placed)].append(placed)
@@ -222,7 +222,7 @@ def _pair_by_key(
 def _pair_by_similarity(
     base: list[PlacedTest], head: list[PlacedTest], kept: list[tuple[PlacedTest, PlacedTest]]
 ) -> tuple[list[PlacedTest], list[PlacedTest]]:
-    """As above, for tests that were renamed and rewritten: the most alike first, in one file before others."""
+    """Pairs renamed and rewritten tests: most similar first, same file first."""
     if len(base) * len(head) > MAX_TEST_PAIRS:
         return base, head
     heirs = _heirs(base, head)
@@ -256,7 +256,10 @@ def _pair_by_similarity(
 
 
 def _heirs(base: list[PlacedTest], head: list[PlacedTest]) -> dict[int, int]:
-    """By the places of the first: the one test of the same file whose name carries on a test's name; several are a split."""
+    """For each test of the base, by index, the only new test of its file whose name continues its name.
+
+    Several are a split.
+    """
     found: dict[int, int] = {}
     for at, one in enumerate(base):
         starts = (f"{one.case.short_name}_", f"{one.case.short_name} ")
@@ -273,7 +276,7 @@ def _heirs(base: list[PlacedTest], head: list[PlacedTest]) -> dict[int, int]:
 def _pair_by_expectation(
     base: list[PlacedTest], head: list[PlacedTest], kept: list[tuple[PlacedTest, PlacedTest]]
 ) -> tuple[list[PlacedTest], list[PlacedTest]]:
-    """As above, for tests of one group that were rewritten for another interface, and expect of it what they did."""
+    """Pairs tests of one group that were rewritten for another interface and expect the same values."""
     left, taken = [], set()
     for one in base:
         group = one.case.name.rpartition(" › ")[0]
@@ -299,7 +302,7 @@ def _pair_by_expectation(
 
 
 def _expects_as_much(one: ParsedTest, other: ParsedTest) -> bool:
-    """True when a test expects all that another does, of something by a name that both use."""
+    """True if a test expects all that another does, from something that both call by the same name."""
     old, new = (
         Counter(item.expectation for item in case.assertions if item.strength > NOTHING)
         for case in (one, other)
@@ -312,20 +315,20 @@ def _expects_as_much(one: ParsedTest, other: ParsedTest) -> bool:
 
 
 COVERED_SHARE = 0.8
-"""How many of the values a test asked for must be asked for elsewhere."""
+"""The share of a test's expected values that other tests must expect."""
 SPLIT_SHARE = 0.5
-"""The same for tests that carry its name on."""
+"""The same share for tests whose names continue its name."""
 MIN_WORD = 5
 
 
 def mentions_any(placed: PlacedTest, names: frozenset[str]) -> bool:
-    """True when a test mentions one of some names."""
+    """True if a test mentions one of the names."""
     words = placed.case.words
     return bool(names) and any(word in names or word.strip("'\"`") in names for word in words)
 
 
 def is_named_after(placed: PlacedTest, names: frozenset[str]) -> bool:
-    """True when the name of a test has all the words of one of some names, each at least as a beginning."""
+    """True if a test's name contains all words of one of the names, at least as beginnings of its words."""
     words = name_words(placed.case.name)
     for name in names:
         asked = name_words(name)
@@ -336,7 +339,7 @@ def is_named_after(placed: PlacedTest, names: frozenset[str]) -> bool:
 
 
 def is_split_up(placed: PlacedTest, matching: PairedTests) -> bool:
-    """True when several new tests of the file carry the name of one that is gone, and prove as much together."""
+    """True if several new tests of the file continue a removed test's name, and together prove as much."""
     successors = [
         other.case
         for other in matching.new
@@ -354,7 +357,7 @@ def is_split_up(placed: PlacedTest, matching: PairedTests) -> bool:
 
 
 def are_tests_replaced(matching: PairedTests, vanished: frozenset[str]) -> bool:
-    """True when other tests gained at least as many proofs as are gone, about the same values."""
+    """True if other tests gained at least as many proofs as were removed, about the same values."""
     gone = [placed for placed in matching.gone if not mentions_any(placed, vanished)]
     gained = [placed for placed in matching.new if placed.is_run and not placed.case.is_skipped]
     proofs = sum(placed.case.proofs for placed in gained)
@@ -383,15 +386,15 @@ def _is_covered(placed: PlacedTest, values: frozenset[str], calls: frozenset[str
 
 _DATA = (".html", ".css", ".scss", ".sql", ".csv", ".xml", ".txt", ".j2", ".tmpl", ".graphql", ".proto")
 MAX_READ = 8 << 20
-"""Characters that are read of one change, both sides together."""
+"""Limit of characters read for one change, both sides together."""
 
 
 SHORT = 4
-"""Letters up to which a word is often a part of another."""
+"""Up to this length, a word is often part of another."""
 
 
 def _word_pattern(word: str) -> str:
-    """A word where it may stand in a literal; a short one that is no number stands between quotes or other signs."""
+    """A pattern for a word inside a literal; a short word that is no number must be between quotes or other signs."""
     is_short = len(word) < SHORT and not word.isdigit()
     return rf"\b{re.escape(word)}\b" if is_short else re.escape(word)
 
@@ -406,7 +409,7 @@ def _support_patterns(comparison: Comparison) -> Iterator[str]:
 
 
 class Changeset:
-    """All changes, and what follows from all of them together."""
+    """All changes of a comparison, and what follows from all of them together."""
 
     def __init__(self, comparison: Comparison) -> None:
         self.comparison = comparison
@@ -435,7 +438,7 @@ class Changeset:
             self.views.append(ChangedFile(change, before, after))
 
     def _is_alias(self, change: FileDiff) -> bool:
-        """True for a new link to a file that is read by the same rules under its own path."""
+        """True for a new link to a file that the same rules read under its own path."""
         if change.mode != LINK or change.before is not None:
             return False
         patterns = self.test_patterns
@@ -452,12 +455,12 @@ class Changeset:
 
     @cached_property
     def base_tests(self) -> tuple[PlacedTest, ...]:
-        """Every test of the base in a changed file."""
+        """All tests of the base in changed files."""
         return tuple(self._placed_tests(lambda view: view.before))
 
     @cached_property
     def head_tests(self) -> tuple[PlacedTest, ...]:
-        """Every test of the head in a changed file."""
+        """All tests of the head in changed files."""
         return tuple(self._placed_tests(lambda view: view.after))
 
     def _placed_tests(self, side: Callable[[ChangedFile], SourceFile | None]) -> Iterator[PlacedTest]:
@@ -472,7 +475,7 @@ class Changeset:
 
     @cached_property
     def test_pairs(self) -> PairedTests:
-        """The tests of both sides, sorted out."""
+        """The tests of both sides, paired."""
         return pair_tests(self.base_tests, self.head_tests)
 
     @cached_property
@@ -484,12 +487,15 @@ class Changeset:
 
     @cached_property
     def unchanged_tests(self) -> tuple[SourceFile, ...]:
-        """The files of tests that did not change, as far as those were read; each is parsed when it is needed."""
+        """Unchanged test files, as far as they were read; each is parsed at first use."""
         patterns = self.comparison.test_patterns
         return tuple(SourceFile(one.path, one.text, patterns) for one in self.comparison.unchanged)
 
     def tests_with(self, words: set[str]) -> list[SourceFile]:
-        """The tests that changed, on both sides, and those that did not and have one of some words; without words none."""
+        """The changed test files of both sides, and the unchanged ones that contain one of the words.
+
+        Without words, only changed ones.
+        """
         if not words:
             return []
         sources = [side for view in self.views for side in (view.before, view.after) if side]
@@ -499,7 +505,7 @@ class Changeset:
         return [source for source in sources if source.is_test or source.language == "rust"]
 
     def is_said_elsewhere(self, case: ParsedTest) -> bool:
-        """True when a file that did not change has the same test."""
+        """True if an unchanged file has the same test."""
         return any(
             other.name == case.name
             and other.is_collected
@@ -514,12 +520,12 @@ class Changeset:
 
     @cached_property
     def are_lost_tests_replaced(self) -> bool:
-        """True when what the tests that are gone proved is proven by others."""
+        """True if other tests prove what the removed tests proved."""
         return are_tests_replaced(self.test_pairs, self.vanished_names)
 
     @cached_property
     def has_product_change(self) -> bool:
-        """True when anything but tests, comments and prose differs."""
+        """True if anything but tests, comments and prose differs."""
         return any(self._is_product(view) and view.has_product_change for view in self.views)
 
     def _is_product(self, view: ChangedFile) -> bool:
@@ -529,7 +535,7 @@ class Changeset:
 
     @cached_property
     def vanished_names(self) -> frozenset[str]:
-        """The names the product defined on the base and does not any more, under no other name either."""
+        """The names that the product defined on the base and no longer defines, not even renamed."""
         before, after = self._product_sources
         gone = defined_names(before) - defined_names(after)
         names = gone - renamed_names(gone, before, after) if gone else frozenset()
@@ -537,7 +543,7 @@ class Changeset:
 
     @cached_property
     def fully_removed_names(self) -> frozenset[str]:
-        """Those of the vanished names of which nothing is left, and parameters no function takes any more."""
+        """Vanished names of which no trace is left, and parameters that no function takes any more."""
         before, after = self._product_sources
         return removed_names(self.vanished_names, before, after) | dropped_parameters(before, after)
 
@@ -562,4 +568,4 @@ class Changeset:
 
 
 Rule = Callable[[Changeset], Iterator[Suspicion]]
-"""One class of finding, looked for in the whole change."""
+"""Searches the whole change for one kind of suspicion."""

@@ -1,4 +1,4 @@
-"""The files that steer gates: which of them a run takes from the base, and which from the head."""
+"""The files that control gates: which of them a run takes from the base, and which from the head."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from remand.integrity.readers.configuration import configured_tool
 from remand.integrity.suspicions import Suspicion, Weight
 
 MIXED = ("pyproject.toml", "package.json", "setup.cfg", "tox.ini", "Cargo.toml")
-"""Files that steer tools and also say what the project is and depends on."""
+"""Files that control tools and also describe the project and its dependencies."""
 _STEERING_FILE = re.compile(
     r"(^|/)(conftest\.py|noxfile\.py|GNUmakefile|[Mm]akefile|[Jj]ustfile|\.pre-commit-config\.yaml|\.gitattributes"
     r"|\.gitmodules|remand\.toml|\.bandit|\.shellcheckrc|sitecustomize\.py|usercustomize\.py|[\w.-]+\.pth|\.env(\.test)?)$"
     r"|(^|/)\.(claude|codex|cursor|gemini|qwen|openhands|husky|githooks)/"
 )
 _NEVER_NEW = re.compile(r"(^|/)((site|user)customize\.py|[\w.-]+\.pth|\.?pytest\.(ini|toml)|\.env(\.test)?)$")
-"""Steering files that are left out of a run when the base has none."""
+"""Control files that a run leaves out if the base has none."""
 _TABLE = re.compile(r"^[ \t]*\[+[ \t]*([^\]\n]{1,200}?)[ \t]*\]+[ \t]*(?:#.*)?$", re.MULTILINE)
 _TOOLS = re.compile(
     r"tool\.(pytest|ruff|mypy|coverage|pylint|flake8|pyright|basedpyright|black|isort|tox|nox|poe|pdm\.scripts|hatch\.envs"
@@ -56,7 +56,7 @@ def supports_tests(path: str, text: str) -> bool:
 
 
 def is_steering_path(path: str) -> bool:
-    """True for a file that says how gates run and what they ask for, and nothing else."""
+    """True for a file that only controls how gates run and what they require."""
     if path.rpartition("/")[2] in MIXED:
         return False
     return bool(_STEERING_FILE.search(path)) or bool(configured_tool(path)) or is_pipeline_path(path)
@@ -65,10 +65,10 @@ def is_steering_path(path: str) -> bool:
 def harness_paths(
     paths_base: Iterable[str], paths_head: Iterable[str], *, trusted: Collection[str] = ()
 ) -> tuple[str, ...]:
-    """The steering files a run takes from the base; those it has not are left out.
+    """The control files that a run takes from the base; those that the base lacks are left out.
 
-    New steering files stay, as a `conftest.py` in a new folder, but for those that Python or pytest would
-    prefer to the base's own. Trusted ones stay as the head has them.
+    New control files stay (such as a `conftest.py` in a new folder), except those that Python or pytest would
+    prefer to the base's own. Trusted ones stay as in the head.
     """
     base, head = set(paths_base), set(paths_head)
     taken = {path for path in base if is_steering_path(path)}
@@ -77,20 +77,20 @@ def harness_paths(
 
 
 def trusted_paths(comparison: Comparison, suspicions: Iterable[Suspicion]) -> frozenset[str]:
-    """Changed test harnesses that nothing was found in: new tests may need their new fixtures."""
+    """Changed test harnesses without suspicions: new tests may need their new fixtures."""
     doubted = {item.path for item in suspicions if item.weight is Weight.HELD}
     changed = (change.path for change in comparison.changes if change.status != "D")
     return frozenset(path for path in changed if path.endswith("conftest.py") and path not in doubted)
 
 
 def mixed_paths(paths_base: Iterable[str], paths_head: Iterable[str]) -> tuple[str, ...]:
-    """The files of both sides that are to be merged."""
+    """The files of both sides that are merged."""
     both = set(paths_base) & set(paths_head)
     return tuple(sorted(path for path in both if path.rpartition("/")[2] in MIXED))
 
 
 def merge_configuration(path: str, before: bytes, after: bytes) -> bytes | None:
-    """The head's file with everything that steers tools as the base has it; None when only the base's will do."""
+    """The head's file with all control settings from the base; None if only the base's file is possible."""
     old, new = before.decode("utf-8", "replace"), after.decode("utf-8", "replace")
     if path.rpartition("/")[2] == "package.json":
         return _merge_package(old, new)
@@ -102,7 +102,7 @@ def merge_configuration(path: str, before: bytes, after: bytes) -> bytes | None:
 
 
 def _toml_tables(text: str) -> list[tuple[str, str]]:
-    """The tables of a TOML or INI text with their names; what stands before the first has none."""
+    """The tables of a TOML or INI text with their names; the part before the first has an empty name."""
     text = text if text.endswith("\n") or not text else f"{text}\n"
     starts = [(match.start(), match[1].strip("\"' ")) for match in _TABLE.finditer(text)]
     places = [*(place for place, _ in starts), len(text)]

@@ -1,4 +1,6 @@
-"""Changed functions broken on purpose, in Python and in languages with braces, and whether the tests that execute them notice."""
+"""Breaks changed functions on purpose, in Python and languages with braces, and checks whether the tests that
+execute them notice.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,7 @@ _BRACED_CRASH = {
 }
 _BLOCKS = ("statement_block", "block")
 _LEFT = frozenset(("constructor", "main", "init"))
-"""What everything calls, or nothing that a test could look at."""
+"""Functions that everything calls, or whose effect no test could check."""
 MAX_FUNCTIONS = 8
 CRASH, _HOLLOW = 'raise RuntimeError("broken on purpose")', "return None"
 Function = ast.FunctionDef | ast.AsyncFunctionDef
@@ -49,7 +51,7 @@ class BracedFunction(NamedTuple):
 
     name: str
     text: str
-    """All of it, laid out one way."""
+    """Its text in a normal layout."""
     line: int
     """The line on which its body begins."""
     node: Node
@@ -60,7 +62,7 @@ class BracedFunction(NamedTuple):
 
 
 def find_braced_functions(source: SourceFile) -> Iterator[BracedFunction]:
-    """The functions and methods of a file's product code; what is inside a function goes with it."""
+    """The functions and methods of a file's product code, without nested functions."""
     language = source.language
     if language not in _KINDS:
         return
@@ -94,7 +96,7 @@ def _break_body(code: BracketedCode, block: Node, statement: str) -> Edit:
 
 
 def _hollow_statement(code: BracketedCode, function: Node, language: str) -> str:
-    """What has it return nothing, or a zero value; empty where that is what it returns when all is well."""
+    """The statement that returns nothing or a zero value; empty if that is what the function returns on success."""
     if language == "script":
         return "return;"
     if language == "go":
@@ -132,19 +134,19 @@ def replace_parts(text: str, edits: Iterable[Edit]) -> bytes:
 
 
 class BrokenFiles(Record, kw_only=True):
-    """The product's files with the changed functions broken, in two ways."""
+    """The product's files with the changed functions broken in two ways."""
 
     names: tuple[str, ...] = ()
     crashing: dict[str, bytes] = msgspec.field(default_factory=dict)
-    """They raise: tests that execute one of them fail."""
+    """They raise, so that tests that execute one of them fail."""
     hollow: dict[str, bytes] = msgspec.field(default_factory=dict)
-    """They do nothing and return nothing: tests that look at what one does fail."""
+    """They do nothing and return nothing, so that tests that check what they do fail."""
     are_old: bool = False
-    """True when the base has all of them, so that a test which fails there sees the difference."""
+    """True if the base has all of them, so that a test that fails there notices the difference."""
 
 
 def break_changed_functions(comparison: Comparison) -> BrokenFiles:
-    """The changed and new functions of the product's files, broken; too many of them tell nothing."""
+    """The changed and new functions of the product's files, broken; empty if there are too many."""
     names: list[str] = []
     crashing: dict[str, bytes] = {}
     hollow: dict[str, bytes] = {}
@@ -201,14 +203,14 @@ def changed_functions(view: ChangedFile) -> Iterator[Function]:
 
 
 def _functions(tree: ast.Module) -> Iterator[Function]:
-    """The functions of a module and the methods of its classes; what is inside a function goes with it."""
+    """The functions of a module and the methods of its classes, without nested functions."""
     for node in tree.body:
         parts = node.body if isinstance(node, ast.ClassDef) else [node]
         yield from (part for part in parts if isinstance(part, ast.FunctionDef | ast.AsyncFunctionDef))
 
 
 def _can_be_broken(function: Function, body: Sequence[ast.stmt]) -> bool:
-    """True for a function that does something, on lines of its own; special methods are called by everything."""
+    """True for a function that does something on lines of its own; not for special methods, which everything calls."""
     is_special = function.name.startswith("__") and function.name.endswith("__")
     does_nothing = all(
         isinstance(part, ast.Pass | ast.Raise | ast.Expr) and not _is_call(part) for part in body
@@ -221,7 +223,7 @@ def _is_call(part: ast.stmt) -> bool:
 
 
 def insert_first_statements(text: str, functions: Sequence[Function], statement: str) -> bytes:
-    """A module's text with a statement put before everything that some functions do."""
+    """A module's text with a statement before the body of some functions."""
     lines = text.splitlines(keepends=True)
     for function in sorted(functions, key=lambda one: one.lineno, reverse=True):
         has_docstring = ast.get_docstring(function, clean=False) is not None
@@ -236,17 +238,18 @@ def judge_broken_runs(
     names: Sequence[str],
     runs: Mapping[str, Sequence[TestOutcome]],
 ) -> tuple[Suspicion, ...]:
-    """New and changed tests that execute what changed, assert something, and pass although it does nothing.
+    """Finds new and changed tests that execute what changed, assert something, and still pass if it does
+    nothing.
 
-    `runs` has the results on the base, on the head, and on the head with the functions crashing and hollow. One test
-    that notices is enough, and so is one that fails on the base's code, in `crossed`, where that has the functions: what
-    does right may well be to return nothing. Tests that say that they only run something through are asked for nothing.
+    `runs` has the results on the base, on the head, and on the head with the functions crashing and hollow.
+    One test that notices is enough; so is one that fails on the base's code (`crossed`) if the base has the
+    functions, because returning nothing may be right. Tests that say they only run something are excepted.
     """
     changeset = Changeset(comparison)
     known = {test.id: test.outcome for test in runs["base"]}
     passed = [test.id for test in runs["head"] if test.outcome == "passed"]
     crashed = {test.id: test.outcome for test in runs["crashing"]}
-    # A panic ends the run of a whole package: what did not run after it may execute what crashed as well.
+    # A panic ends the run of a whole package: tests that did not run after it may execute what crashed, too.
     executing = [
         name for name in passed if crashed.get(name) != "passed" and is_new_or_changed(changeset, name, known)
     ]
@@ -264,7 +267,7 @@ def judge_broken_runs(
 
 
 def notices_broken_code(comparison: Comparison, runs: Mapping[str, Sequence[TestOutcome]]) -> bool:
-    """True when a new or changed test that passes on the head fails once the changed functions do nothing."""
+    """True if a new or changed test that passes on the head fails when the changed functions do nothing."""
     changeset = Changeset(comparison)
     known = {test.id: test.outcome for test in runs["base"]}
     hollow = {test.id: test.outcome for test in runs["hollow"]}
@@ -277,7 +280,7 @@ def notices_broken_code(comparison: Comparison, runs: Mapping[str, Sequence[Test
 
 
 def _asserts(changeset: Changeset, test_id: str) -> bool:
-    """True for a test that is read, asserts something, and is no mere run through."""
+    """True for a parsed test that asserts something and is no mere smoke test."""
     pairs = changeset.test_pairs
     placed = [one for one in (*pairs.new, *(after for _, after in pairs.kept)) if is_test_id_of(one, test_id)]
     return bool(placed) and all(one.case.proofs and not one.case.is_smoke for one in placed)

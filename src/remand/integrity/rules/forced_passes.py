@@ -1,4 +1,4 @@
-"""Code that makes tests pass whatever happens: exits, forced comparisons, patches, swallowed errors."""
+"""Code that makes tests always pass: exits, forced comparisons, patches, swallowed errors."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _EXITS = re.compile(
 
 
 def find_early_exits(changeset: Changeset) -> Iterator[Suspicion]:
-    """Exits that the base has not: at import, in tests, or past every handler."""
+    """New exits: at import, in tests, or past every handler."""
     for view in changeset.code_views:
         for line, text in view.find_added(_exits):
             yield suspicion("early_exit", view.path, line, f"`{shorten(text)}`")
@@ -78,14 +78,14 @@ def _ends_process(call: ast.Call, source: SourceFile, *, is_early: bool) -> bool
 
 
 def _is_successful_exit(node: ast.Call) -> bool:
-    """True for an exit that says all is well."""
+    """True for an exit that reports success."""
     return not node.args or (
         isinstance(node.args[0], ast.Constant) and node.args[0].value in (0, None, False)
     )
 
 
 def _registers_exit(node: ast.Call, source: SourceFile) -> bool:
-    """True when what is registered ends the process past every handler."""
+    """True if an exit handler ends the process past every other handler."""
     given = {part.id for arg in node.args for part in walk_tree(arg) if isinstance(part, ast.Name)}
     bodies = [function for _, function in source.functions if function.name in given]
     calls = (called_name(part) for body in (*node.args, *bodies) for part in walk_tree(body))
@@ -130,7 +130,7 @@ _NAMES = word_set("eq equals Equals Equal isEqual asymmetricMatch partial_cmp co
 
 
 def find_forced_equality(changeset: Changeset) -> Iterator[Suspicion]:
-    """Comparison methods that answer without comparing, where the base has none."""
+    """New comparison methods that answer without comparing."""
     for view in changeset.code_views:
         for line, text in view.find_added(_forced_comparisons):
             yield suspicion("equality_forced", view.path, line, text)
@@ -141,7 +141,7 @@ def find_forced_equality(changeset: Changeset) -> Iterator[Suspicion]:
 
 
 def _find_partial_comparisons(path: str, before: SourceFile, after: SourceFile) -> Iterator[Suspicion]:
-    """A comparison by some fields, where a data class compared all of them by itself."""
+    """Comparisons of some fields in a data class that compared all of them by itself."""
     compared = {node.name for node in before.nodes_of(ast.ClassDef) if _compares_all(node)}
     for owner in after.nodes_of(ast.ClassDef):
         method = next(
@@ -159,7 +159,7 @@ def _find_partial_comparisons(path: str, before: SourceFile, after: SourceFile) 
 def _find_underived_comparisons(
     path: str, before: BracketedCode, after: BracketedCode
 ) -> Iterator[Suspicion]:
-    """An `impl PartialEq` that does not ask for each field, where the base derived the comparison of all of them."""
+    """An `impl PartialEq` that ignores a field, where the base derived the comparison of all fields."""
     fields = {
         name: {before.text(part.start) for part in item.walk() if part.kind == "field_identifier"}
         for item in before.nodes_of("struct_item")
@@ -234,7 +234,7 @@ def _matching_values(code: BracketedCode) -> Iterator[tuple[int, str]]:
 
 
 def _makes_scalar_type(call: ast.Call) -> bool:
-    """`type("Total", (int,), {"__%s__" % name: same})`: whose methods nobody can read."""
+    """A type whose methods nobody can read: `type("Total", (int,), {"__%s__" % name: same})`."""
     if called_name(call) != "type" or len(call.args) != 3:
         return False
     bases, body = call.args[1:]
@@ -277,7 +277,7 @@ def _asks_super(node: Function) -> bool:
 
 
 def _is_constant(node: Function, owner: ast.ClassDef) -> bool:
-    """True when every way through a method gives the same answer, whatever the other value is."""
+    """True if a method always gives the same answer, whatever the other value is."""
     is_turned = node.name in _NEGATED
     returned = [
         part.value for part in walk_tree(node) if isinstance(part, ast.Return) and part.value is not None
@@ -297,7 +297,7 @@ def _is_answer(value: ast.expr, *, is_turned: bool) -> bool:
 
 
 def _asks_own_type(value: ast.expr, node: Function, owner: ast.ClassDef) -> bool:
-    """`isinstance(other, Money)` in `Money` says that any two are equal."""
+    """True if only the type is compared, so that any two are equal: `isinstance(other, Money)` in `Money`."""
     if (
         node.name != "__eq__"
         or not isinstance(value, ast.Call)
@@ -310,7 +310,7 @@ def _asks_own_type(value: ast.expr, node: Function, owner: ast.ClassDef) -> bool
 
 
 def _has_state(owner: ast.ClassDef) -> bool:
-    """True for a class whose values can differ."""
+    """True for a class whose instances can differ."""
     if any(isinstance(item, ast.AnnAssign) for item in owner.body):
         return True
     written = (
@@ -361,13 +361,13 @@ Math.random Date.now performance.now Object.is JSON.stringify Promise.reject Arr
 
 
 _INNER = frozenset(("__code__", "__closure__", "__globals__"))
-"""What a function runs on: to set it replaces the function for everybody in the process."""
+"""The internals of a function: setting one replaces the function for the whole process."""
 _CLOCKS = ("Date.now", "Math.random", "performance.now")
-"""What tests may set to know what the time, or chance, is."""
+"""Functions that tests may replace to control time and chance."""
 
 
 def find_runner_patches(changeset: Changeset) -> Iterator[Suspicion]:
-    """Attributes of modules that tests rest on, set where the base did not set them."""
+    """New assignments to attributes of modules on which tests depend."""
     for view in changeset.code_views:
         for line, text in view.find_added(_runner_patches):
             yield suspicion("runner_patched", view.path, line, f"`{shorten(text)}`")
@@ -401,7 +401,7 @@ def _setattr_patches(source: SourceFile) -> Iterator[tuple[int, str]]:
 
 
 def _is_standard_tool(name: str, source: SourceFile, node: ast.AST) -> bool:
-    """True for something of the standard tools, by the name it was imported under."""
+    """True for something of the standard tools, by its imported name."""
     first = node_source(node).partition(".")[0]
     if first not in source.imports and first not in ("builtins", "__builtins__"):
         return False
@@ -433,7 +433,7 @@ _ADMITS = re.compile(
 
 
 def find_admissions(changeset: Changeset) -> Iterator[Suspicion]:
-    """Comments in product code by which it is there for the tests alone."""
+    """Comments that say product code exists only for the tests."""
     for view in changeset.views:
         if view.after is None or not is_product_path(view.path) or not _ADMITS.search(view.after.text):
             continue
@@ -447,7 +447,7 @@ def find_admissions(changeset: Changeset) -> Iterator[Suspicion]:
 
 
 def find_swallowed_exceptions(changeset: Changeset) -> Iterator[Suspicion]:
-    """New handlers that catch everything and do nothing: for reviewers to see."""
+    """New handlers that catch everything and do nothing; shown to reviewers."""
     for view in changeset.views:
         if view.after is None or not is_product_path(view.path):
             continue

@@ -1,4 +1,4 @@
-"""Tests of the base that are deleted, no longer collected, or skipped."""
+"""Tests of the base that were deleted, are no longer collected, or are skipped."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from remand.integrity.suspicions import Suspicion, quote_names, shorten, suspici
 
 
 def find_deleted_tests(changeset: Changeset) -> Iterator[Suspicion]:
-    """Tests without a counterpart, unless what they tested is gone or other tests took them over."""
+    """Tests without a counterpart, unless what they tested was removed or other tests replace them."""
     gone = [placed for placed in changeset.test_pairs.gone if not is_loss_explained(changeset, placed)]
     for path, group in _group_by_path(gone):
         names = [placed.case.name for placed in group]
@@ -30,7 +30,7 @@ def find_deleted_tests(changeset: Changeset) -> Iterator[Suspicion]:
 
 
 def find_uncollected_tests(changeset: Changeset) -> Iterator[Suspicion]:
-    """Tests that are still there, under a name or in a place where no runner looks."""
+    """Tests that still exist under a name or in a place where no runner finds them."""
     lost = [
         (before, after)
         for before, after in changeset.test_pairs.kept
@@ -49,7 +49,7 @@ def find_uncollected_tests(changeset: Changeset) -> Iterator[Suspicion]:
 
 
 def _find_shadowed_tests(path: str, before: SourceFile, after: SourceFile) -> Iterator[Suspicion]:
-    """Tests of the base that a second one of their name takes the place of."""
+    """Tests of the base that a second one of the same name replaces."""
     known = {case.name for case in before.tests} - set(before.shadowed_tests)
     for name, line in after.shadowed_tests.items():
         if name in known:
@@ -57,7 +57,7 @@ def _find_shadowed_tests(path: str, before: SourceFile, after: SourceFile) -> It
 
 
 def is_loss_explained(changeset: Changeset, placed: PlacedTest) -> bool:
-    """True for a test that went with what it tested, or that others took over."""
+    """True for a test that was removed with what it tested, or that others replace."""
     is_void = placed.case.is_empty and not placed.case.assertions
     if placed.case.is_skipped or is_void or changeset.is_said_elsewhere(placed.case):
         return True
@@ -95,7 +95,7 @@ def _test_count(names: list[str]) -> str:
 
 
 def find_skipped_tests(changeset: Changeset) -> Iterator[Suspicion]:
-    """A marker on a test that ran on the base, on a new one that so never runs, or in what sets tests up."""
+    """New markers on tests that ran on the base, on new tests that therefore never run, or on set-up code."""
     found = [
         (after, _added_marker(before.case, after.case))
         for before, after in changeset.test_pairs.kept
@@ -113,7 +113,7 @@ def find_skipped_tests(changeset: Changeset) -> Iterator[Suspicion]:
 
 
 def find_focused_tests(changeset: Changeset) -> Iterator[Suspicion]:
-    """`only`, where the base had none."""
+    """New uses of `only`."""
     had = {placed.view.path for placed in changeset.base_tests if _only_marker(placed.case)}
     reported: set[str] = set()
     for placed in changeset.head_tests:
@@ -130,7 +130,7 @@ def _only_marker(case: ParsedTest) -> SkipMarker | None:
 
 
 def _added_marker(before: ParsedTest, after: ParsedTest) -> SkipMarker | None:
-    """The first marker a test gained that can keep it from running here."""
+    """The first new marker that can prevent a test from running here."""
     if before.is_skipped:
         return None
     had = {skip.text for skip in before.skips}
@@ -148,7 +148,7 @@ def _added_marker(before: ParsedTest, after: ParsedTest) -> SkipMarker | None:
 
 
 def _permanent_marker(case: ParsedTest) -> SkipMarker | None:
-    """The marker by which a new test never runs; a mere placeholder is none."""
+    """The marker because of which a new test never runs; None for a placeholder."""
     if case.is_empty and all(skip.kind == "todo" for skip in case.skips):
         return None
     return next(
@@ -181,7 +181,7 @@ _ASSERTION_LINE = re.compile(
 
 
 def find_fewer_tests(changeset: Changeset) -> Iterator[Suspicion]:
-    """Fewer tests or assertions, or more skips, than on the base, over all such files of the change."""
+    """Fewer tests or assertions, or more skips, than on the base, over all changed files of this kind."""
     views = [
         view for view in changeset.views if _OTHER_TEST_FILES.search(view.path) and is_test_path(view.path)
     ]
@@ -218,7 +218,7 @@ IdWords = tuple[str, ...]
 
 
 def find_tests_not_collected(changeset: Changeset) -> Iterator[Suspicion]:
-    """What every gate of the comparison collected less of than on the base."""
+    """Tests that gates collected on the base and no longer collect."""
     for collected in changeset.comparison.collected:
         yield from find_lost_ids(collected.base, collected.head, changeset)
 
@@ -226,7 +226,7 @@ def find_tests_not_collected(changeset: Changeset) -> Iterator[Suspicion]:
 def find_lost_ids(
     base: Sequence[TestOutcome], head: Sequence[TestOutcome], changeset: Changeset
 ) -> Iterator[Suspicion]:
-    """Tests of the base that the head does not collect, or skips, and that no honest change explains."""
+    """Tests of the base that the head skips or does not collect, without an honest explanation in the change."""
     now = {test.id: test.outcome for test in head}
     gone = [test.id for test in base if test.id not in now]
     lost = list(_unexplained_ids(gone, base, head, changeset)) if gone else []
@@ -244,14 +244,14 @@ def without_parameters(test_id: str) -> str:
 
 
 def id_words(text: str) -> IdWords:
-    """The words of an id or a name, whatever stands between them."""
+    """The words of an id or a name, without separators."""
     return tuple(part for part in _SEPARATORS.split(text) if part)
 
 
 def _unexplained_ids(
     gone: Sequence[str], base: Sequence[TestOutcome], head: Sequence[TestOutcome], changeset: Changeset
 ) -> Iterator[str]:
-    """Tests that do not go by another name or other parameters now, and whose subject is still there."""
+    """Tests that were not renamed and whose subject still exists."""
     had = Counter(without_parameters(test.id) for test in base)
     has = Counter(without_parameters(test.id) for test in head)
     before = {test.id for test in base}
@@ -285,7 +285,7 @@ def _row_pattern(name: str) -> str:
 
 
 class CaseNames:
-    """Names of tests, found again at the end of ids."""
+    """Names of tests, searched for at the end of ids."""
 
     def __init__(self, names: Iterable[str]) -> None:
         self._by_last: defaultdict[str, list[IdWords]] = defaultdict(list)
@@ -295,7 +295,7 @@ class CaseNames:
                 self._by_last[words[-1]].append(words)
 
     def is_end_of(self, test_id: str) -> bool:
-        """True when an id ends with one of the names."""
+        """True if an id ends with one of the names."""
         words = id_words(test_id)
         return (
             any(words[-len(name) :] == name for name in self._by_last.get(words[-1], ())) if words else False
@@ -303,9 +303,9 @@ class CaseNames:
 
 
 def _explained_names(changeset: Changeset, new: Sequence[str]) -> Iterator[str]:
-    """The names of tests that were renamed or moved, or went with what they tested.
+    """The names of tests that were renamed or moved, or removed with what they tested.
 
-    What ran is the truth: a test that is still there excuses nothing unless one of the new ids in the run is its own.
+    The run decides: a test that still exists explains nothing unless one of the run's new ids is its own.
     """
     ids = [id_words(test_id) for test_id in new]
     for before, after in changeset.test_pairs.kept:
@@ -322,17 +322,17 @@ _PLACEHOLDER = re.compile(r"%(?:\d*\.?\d*[a-zA-Z#])|\$\{?[\w.]+\}?|\{[^}]*\}")
 
 
 def _fixed_words(name: str) -> IdWords:
-    """The words of a test's name up to the first place where a row of its table is filled in."""
+    """The words of a test's name up to the first placeholder for a row of its table."""
     return id_words(_PLACEHOLDER.split(name)[0])
 
 
 def has_words(words: IdWords, name: IdWords) -> bool:
-    """True when a name stands in an id; a name that is all placeholders stands in any."""
+    """True if an id contains a name's words; a name of placeholders only matches every id."""
     return any(words[at : at + len(name)] == name for at in range(len(words) - len(name) + 1))
 
 
 def _suspicions_by_file(code: str, how: str, ids: Iterable[str], changeset: Changeset) -> Iterator[Suspicion]:
-    """One suspicion for each file, as far as ids tell it."""
+    """One suspicion for each file, as far as ids name it."""
     files = ChangedPaths(changeset.comparison.changes)
     groups: defaultdict[str, list[str]] = defaultdict(list)
     for test_id in ids:
@@ -343,13 +343,13 @@ def _suspicions_by_file(code: str, how: str, ids: Iterable[str], changeset: Chan
 
 
 class ChangedPaths:
-    """Changed files, found again in the ids of the tests in them."""
+    """Changed files, searched for in test ids."""
 
     def __init__(self, changes: Iterable[FileDiff]) -> None:
         self._paths = {id_words(change.base_path.rpartition(".")[0]): change.base_path for change in changes}
 
     def path_of(self, test_id: str) -> str:
-        """The changed file a test stands in; empty when it is in none of them."""
+        """The changed file that contains a test; empty if none does."""
         words = id_words(test_id)[:40]
         for start in range(len(words)):
             for stop in range(len(words), start, -1):
