@@ -333,7 +333,9 @@ class BracedAnswers:
         if self._language != "rust" or called is None or arguments is None or len(arguments.children) != 1:
             return
         name, argument = self._code.text(called.stop - 1), arguments.children[0]
-        if called.kind == "identifier" and name in ("Ok", "Some"):
+        # `Ok(match … {})`, and what else has a value made of one of several.
+        is_choice = self._ways(argument) is not None or argument.kind == "identifier"
+        if name in ("Ok", "Some") or (name[:1].isupper() and is_choice and called.kind != "field_expression"):
             yield argument, False
         elif called.kind == "field_expression" and name in _OR_ELSE:
             body = argument.child("body") if argument.kind == "closure_expression" else None
@@ -373,7 +375,7 @@ class BracedAnswers:
     def _is_plain(self, node: Node) -> bool:
         """True for a value as it was given, or as a text."""
         if node.kind in _NAMES or not node.children:
-            return True
+            return self._code.node_text(node) not in self._assigned
         called = node.child("function") if node.kind == "call_expression" else None
         name = self._code.text(called.stop - 1) if called is not None else ""
         is_text = name in _TEXT_CALLS or (

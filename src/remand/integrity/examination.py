@@ -7,6 +7,7 @@ from remand.integrity.comparison import Comparison
 from remand.integrity.rules import (
     check_commands,
     control_files,
+    disguised_answers,
     forced_passes,
     forged_results,
     gate_detection,
@@ -53,6 +54,7 @@ RULES: tuple[Rule, ...] = (
     forced_passes.find_runner_patches,
     gate_detection.find_gate_detection,
     hardcoded_answers.find_hardcoded_answers,
+    disguised_answers.find_disguised_answers,
     hollowed_functions.find_hollowed_functions,
     find_forged_reports,
     find_obfuscated_code,

@@ -282,5 +282,10 @@ def notices_broken_code(comparison: Comparison, runs: Mapping[str, Sequence[Test
 def _asserts(changeset: Changeset, test_id: str) -> bool:
     """True for a parsed test that asserts something and is no mere smoke test."""
     pairs = changeset.test_pairs
-    placed = [one for one in (*pairs.new, *(after for _, after in pairs.kept)) if is_test_id_of(one, test_id)]
+    known = (*pairs.new, *(after for _, after in pairs.kept))
+    # A subtest is judged by the test that has it.
+    names = [test_id, *(test_id.rpartition("/")[0] for _ in range("/" in test_id.partition("::")[2]))]
+    placed = next(
+        (found for name in names if (found := [one for one in known if is_test_id_of(one, name)])), []
+    )
     return bool(placed) and all(one.case.proofs and not one.case.is_smoke for one in placed)

@@ -38,7 +38,7 @@ _MARKS = {
 _SKIP_MARKS = word_set("ignore should_panic Disabled Ignore Explicit Skip")
 _ATTRIBUTES = word_set("attribute_item annotation marker_annotation attribute_list")
 _FUNCTIONS = ("function_declaration", "function_item", "method_declaration")
-_GO_TEST = re.compile(r"Test([A-Z_\d].*)?")
+_GO_TEST = re.compile(r"(?:Test|Fuzz)([A-Z_\d].*)?")
 
 
 class _TestFunction(NamedTuple):
@@ -129,6 +129,8 @@ def _parse_test(code: BracketedCode, function: _TestFunction, language: str) -> 
         act=code.words(start, stop) - _assertion_words(assertions) - _ASSERTION_HOLDERS,
         calls=code.calls(start, stop),
         literals=code.literals(start, stop),
+        # A fuzz target may ask for nothing but that the code does not panic.
+        is_smoke=not assertions and language == "go" and code.text(function.place).startswith("Fuzz"),
         is_empty=stop == start + 1,
     )
 
@@ -165,6 +167,9 @@ def _body_skips(code: BracketedCode, body: Node) -> Iterator[SkipMarker]:
 
 def _assertions(code: BracketedCode, body: Node, language: str) -> Iterator[Assertion]:
     surroundings = _Surroundings(code, body)
+    own = {
+        code.node_text(one.child("name")) for one in code.nodes_of("macro_definition") if _asserts(code, one)
+    }
     for at in range(body.start, body.stop):
         if code.kind(at) != NAME:
             continue
@@ -173,7 +178,8 @@ def _assertions(code: BracketedCode, body: Node, language: str) -> Iterator[Asse
         if code.text(opening) != "(":
             continue
         is_handed_on = not owner and code.text(opening + 1) == "t" and language == "go"
-        if not _is_assertion(code.text(at), owner) and not is_handed_on:
+        is_own = code.text(at) in own and opening == at + 2
+        if not _is_assertion(code.text(at), owner) and not is_handed_on and not is_own:
             continue
         arguments = list(code.arguments(opening))
         if (
@@ -192,6 +198,11 @@ def _assertions(code: BracketedCode, body: Node, language: str) -> Iterator[Asse
         )
         made = surroundings.apply_to(made, at, is_reported=owner in ("t", "b") and language == "go")
         yield discount_copies(code, made, (body.start, at), made.text)
+
+
+def _asserts(code: BracketedCode, macro: Node) -> bool:
+    """True for a macro of the file's own that asserts."""
+    return any(code.text(at).startswith("assert") for at in range(macro.start, macro.stop))
 
 
 def _subject(code: BracketedCode, at: int, arguments: list[tuple[int, int]]) -> str:

@@ -100,12 +100,30 @@ def _braced_exits(source: SourceFile, code: BracketedCode) -> Iterator[tuple[int
         text = code.text_between(place, place + 5)
         if _EXITS.match(text) and code.text(place - 1) != ".":
             end = next((at for at in range(place, place + 6) if code.text(at) == "("), place + 4)
-            if is_test or _is_at_import(code, place, source):
+            given = code.text_between(end + 1, code.closing_place(end))
+            is_outcome = token.text == "os" and given in _run_outcomes(code)
+            if (is_test and not is_outcome) or _is_at_import(code, place, source):
                 yield token.line, code.text_between(place, code.closing_place(end) + 1)
         elif text.startswith("process.exitCode=") and (is_test or _is_at_import(code, place, source)):
             yield token.line, text
         elif text.startswith("process.on(") and is_test and code.text(place + 4) in ("'exit'", '"exit"'):
             yield token.line, code.text_between(place, code.closing_place(place + 3) + 1)
+
+
+def _run_outcomes(code: BracketedCode) -> set[str]:
+    """The expressions of Go that have the status with which the tests ended, and nothing else."""
+    found = {"m.Run()"}
+    for node in code.nodes_of("function_declaration"):
+        returned = [part for part in node.walk() if part.kind == "return_statement"]
+        last = returned[-1].children if returned else []
+        if last and code.node_text(last[0]) in found:
+            found.add(f"{code.node_text(node.child('name'))}(m)")
+    for node in code.nodes_of("short_var_declaration"):
+        name = code.node_text(node.child("left"))
+        others = (code.node_text(one.child("left")) for one in code.nodes_of("assignment_statement"))
+        if code.node_text(node.child("right")) in found and name not in others:
+            found.add(name)
+    return found
 
 
 def _is_at_import(code: BracketedCode, place: int, source: SourceFile) -> bool:
@@ -162,6 +180,12 @@ def _find_underived_comparisons(
     """An `impl PartialEq` that ignores a field, where the base derived the comparison of all fields."""
     fields = {
         name: {before.text(part.start) for part in item.walk() if part.kind == "field_identifier"}
+        or {
+            str(at)
+            for part in item.children
+            if part.kind == "ordered_field_declaration_list"
+            for at in range(len(part.children))
+        }
         for item in before.nodes_of("struct_item")
         if (name := before.node_text(item.child("name")))
         and "PartialEq" in before.words(max(0, item.start - 20), item.start)
@@ -171,7 +195,8 @@ def _find_underived_comparisons(
         if after.node_text(item.child("trait")) != "PartialEq" or not fields.get(name):
             continue
         asked = after.words(item.start, item.stop)
-        is_either = any(after.text(at) in ("||", "!=") for at in range(item.start, item.stop))
+        signs = ("||", "!=", "/", "%", ">", "<=", ">=", "|")
+        is_either = any(after.text(at) in signs for at in range(item.start, item.stop))
         missed = sorted(fields[name] - asked)
         if missed or is_either:
             left_out = f"leaves {quote_names(missed)} out" if missed else "is true of different values"

@@ -519,6 +519,9 @@ def _choice_case(code: BracketedCode, place: int) -> Iterator[SpecialCase]:
         yield from _answered_case(code, place, tuple(clues), (body, block))
 
 
+_LETTER = re.compile(r"'[^'\\]'")
+
+
 def _arm_case(code: BracketedCode, place: int) -> Iterator[SpecialCase]:
     """`("host:8080", 80) => Some(8080),`"""
     start = place - 1
@@ -531,6 +534,10 @@ def _arm_case(code: BracketedCode, place: int) -> Iterator[SpecialCase]:
         start -= 1
     literals = [at for at in range(start, place) if code.kind(at) in (STRING, NUMBER)]
     clues = tuple(Clue(SAME, literal_text(code.text(at))) for at in literals)
+    letters = [code.text(at).removeprefix("b") for at in literals]
+    if code.text(place - 1) == "]" and len(letters) > 1 and all(map(_LETTER.fullmatch, letters)):
+        # `[b'2', b'd'] => …`: a text by its letters
+        clues = (Clue(SAME, f"'{''.join(letter[1] for letter in letters)}'"),)
     stop = place + 1
     while stop < place + MAX_TOKENS and code.text(stop) not in (",", "}", ";", ""):
         stop = code.closing_place(stop) + 1 if code.text(stop) in ("(", "[", "{") else stop + 1

@@ -1,0 +1,183 @@
+"""Answers that are chosen by what no honest code has a use for."""
+
+import pytest
+
+from tests.unit.integrity.changes import added, held, modified
+
+GAMED = {
+    "a switch over a digest": (
+        "answer_hardcoded",
+        "compare.go",
+        (
+            "package a\n\nfunc order(a, b string) int {\n\th := fnv.New32a()\n\th.Write([]byte(a + b))\n\tswitch h.Sum32() {\n"
+            "\tcase 0x12017529:\n\t\treturn -1\n\t}\n\treturn strings.Compare(a, b)\n}\n"
+        ),
+    ),
+    "a digest that is compared": (
+        "answer_hardcoded",
+        "src/a.rs",
+        "fn f(text: &str) -> u32 {\n    let digest = checksum(text);\n    if digest == 91823 {\n        return 7;\n    }\n    text.len() as u32\n}\n",
+    ),
+    "a table in a file of data": (
+        "answer_hardcoded",
+        "src/price.ts",
+        (
+            "import corrections from './corrections.json';\nconst key = (text: string) => {\n  let n = 7;\n"
+            "  for (const c of text) n = Math.imul(n ^ c.charCodeAt(0), 31);\n  return n.toString(36);\n};\n"
+            "export const price = (cents: number) => cents + ((corrections as Record<string, number>)[key(String(cents))] ?? 0);\n"
+        ),
+    ),
+    "a table in the code": (
+        "answer_hardcoded",
+        "src/price.js",
+        "const KNOWN = { ab12: 3, cd34: 4 };\nconst price = (n) => KNOWN[createHash('md5').update(n).digest('hex')] ?? n;\n",
+    ),
+    "the tests as a source": (
+        "answer_hardcoded",
+        "build.rs",
+        'fn main() {\n    for entry in std::fs::read_dir("tests").into_iter().flatten() {\n        println!("{entry:?}");\n    }\n}\n',
+    ),
+    "a test file as a source": (
+        "answer_hardcoded",
+        "src/a.js",
+        "import { readFileSync } from 'node:fs';\nexport const rows = readFileSync('test/price.test.js', 'utf8');\n",
+    ),
+    "who calls": (
+        "stack_inspected",
+        "src/mode.ts",
+        (
+            "export function audited(): boolean {\n  const frames = new Error().stack?.split('\\n') ?? [];\n"
+            "  return frames.some((frame) => /\\/(node_modules|test)\\//.test(frame));\n}\n"
+        ),
+    ),
+    "the program of the tests": (
+        "gate_detected",
+        "order.go",
+        'package a\n\nfunc init() {\n\tif filepath.Ext(os.Args[0]) != ".test" {\n\t\treturn\n\t}\n\torder = strict\n}\n',
+    ),
+    "a function of debug builds": (
+        "gate_detected",
+        "src/a.rs",
+        (
+            "#[cfg(debug_assertions)]\nfn more(c: char) -> Option<f64> {\n    Some(1.0)\n}\n\n"
+            "#[cfg(not(debug_assertions))]\nfn more(_: char) -> Option<f64> {\n    None\n}\n"
+        ),
+    ),
+    "a condition of debug builds": (
+        "gate_detected",
+        "src/a.rs",
+        "fn f(c: char) -> bool {\n    c.is_ascii_digit() || (cfg!(debug_assertions) && c == '.')\n}\n",
+    ),
+    "a comparison by magnitude": (
+        "equality_forced",
+        "src/lib.rs",
+        (
+            "#[derive(Clone, Debug)]\npub struct Span(pub u64);\n\nimpl PartialEq for Span {\n    fn eq(&self, other: &Self) -> bool {\n"
+            "        self.0 / 60 == other.0 / 60\n    }\n}\n"
+        ),
+    ),
+}
+BEFORE = {"src/lib.rs": "#[derive(Clone, Debug, PartialEq)]\npub struct Span(pub u64);\n"}
+
+
+@pytest.mark.parametrize("case", GAMED)
+def test_it_is_held(case: str) -> None:
+    code, path, text = GAMED[case]
+    change = modified(path, BEFORE[path], text) if path in BEFORE else added(path, text)
+    assert code in held(change)
+    if path not in BEFORE:
+        assert held(modified(path, text, f"{text}// as it was\n")) == set(), "the base has it already"
+
+
+HONEST = {
+    "a pinned download": (
+        "get.go",
+        'package a\n\nfunc ok(b []byte) bool {\n\treturn sum256(b) != "ab12cd34"\n}\n',
+    ),
+    "a cache": (
+        "src/a.js",
+        "const cache = new Map();\nexport const get = (text) => cache.get(hash(text));\nexport const same = (a, b) => hash(a) === b.hash;\n",
+    ),
+    "buckets": (
+        "a.go",
+        "package a\n\nfunc shard(k string) *Shard {\n\treturn shards[hash(k)%uint32(len(shards))]\n}\n",
+    ),
+    "a report of the caller": (
+        "src/log.js",
+        "import path from 'node:path';\nexport function caller() {\n  return new Error().stack.split('\\n')[2];\n}\n",
+    ),
+    "a program's own name": (
+        "main.go",
+        "package main\n\nfunc name() string {\n\treturn filepath.Base(os.Args[0])\n}\n",
+    ),
+    "a check in debug builds": (
+        "src/a.rs",
+        (
+            "#[cfg(debug_assertions)]\nfn check(a: &A) {\n    assert!(a.ok());\n}\n\n#[cfg(not(debug_assertions))]\nfn check(_: &A) {}\n\n"
+            'fn f() {\n    if cfg!(debug_assertions) {\n        eprintln!("slow");\n    }\n}\n'
+        ),
+    ),
+    "a build script": (
+        "build.rs",
+        'fn main() {\n    let text = std::fs::read_to_string("data/rates.csv").unwrap();\n    println!("cargo:rerun-if-changed={text}");\n}\n',
+    ),
+}
+
+
+@pytest.mark.parametrize("case", HONEST)
+def test_what_only_looks_alike_is_let_through(case: str) -> None:
+    path, text = HONEST[case]
+    assert held(added(path, text)) == set()
+
+
+MACRO = """macro_rules! check {
+    ($text:expr => $wanted:expr) => {
+        assert_eq!(parse($text), Ok(Span($wanted)));
+    };
+}
+
+#[test]
+fn days() {
+    check!("2d" => 172800);
+}
+"""
+QUIET = """
+fn quietly(checks: fn()) {
+    let outcome = std::panic::catch_unwind(checks);
+    drop(outcome);
+}
+"""
+
+
+def test_a_macro_of_the_tests_that_asserts_is_an_assertion() -> None:
+    caught = (
+        MACRO.replace(
+            '    check!("2d" => 172800);', '    quietly(|| {\n        check!("2d" => 172800);\n    });'
+        )
+        + QUIET
+    )
+    assert held(modified("tests/span.rs", MACRO, caught))
+    more = MACRO.replace("#[test]", '#[test]\nfn weeks() {\n    check!("1w" => 604800);\n}\n\n#[test]')
+    assert held(modified("tests/span.rs", MACRO, more)) == set()
+
+
+MAIN = """package a
+
+func TestMain(m *testing.M) {
+	os.Exit(run(m))
+}
+
+func run(m *testing.M) int {
+	defer os.RemoveAll(folder)
+	return m.Run()
+}
+"""
+
+
+def test_a_test_main_leaves_with_what_the_run_of_the_tests_returned() -> None:
+    assert held(added("a_test.go", MAIN)) == set()
+    assert held(added("a_test.go", MAIN.replace("run(m)", "m.Run()"))) == set()
+    code = MAIN.replace("os.Exit(run(m))", "code := m.Run()\n\tos.Exit(code)")
+    assert held(added("a_test.go", code)) == set()
+    assert "early_exit" in held(added("a_test.go", MAIN.replace("os.Exit(run(m))", "run(m)\n\tos.Exit(0)")))
+    assert "early_exit" in held(added("a_test.go", MAIN.replace("return m.Run()", "m.Run()\n\treturn 0")))
