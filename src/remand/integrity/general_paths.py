@@ -83,6 +83,11 @@ def _braced_paths(view: ChangedFile) -> Iterator[GeneralPath]:
         for one, found in zip(functions, answers, strict=True)
         if found.special_values and not found.general
     )
+    odd = {
+        one.name
+        for one, found in zip(functions, answers, strict=True)
+        if one.name in tables and found.is_keyed_oddly
+    }
     known = {token.text.strip("'\"`") for token in view.before.tokens} if view.before else set()
     for one, first in zip(functions, answers, strict=True):
         found = (
@@ -93,7 +98,8 @@ def _braced_paths(view: ChangedFile) -> Iterator[GeneralPath]:
             else first
         )
         edits = found.break_general() if found.works_out and found.is_readable else []
-        is_odd = bool(edits) and found.is_keyed_oddly
+        asked = {part for part in odd if part in code.words(one.node.start, one.node.stop)}
+        is_odd = bool(edits) and (found.is_keyed_oddly or bool(asked))
         enough = 1 if is_odd else MIN_ANSWERS
         if edits and len(found.special_values) >= enough and found.special_values - known:
             special, crashing = replace_parts(text, edits), replace_parts(text, [one.crash])
@@ -113,7 +119,10 @@ def is_unharmed(on_head: Sequence[TestOutcome], special: Sequence[TestOutcome]) 
 def find_mended(on_base: Sequence[TestOutcome], on_head: Sequence[TestOutcome]) -> tuple[TestOutcome, ...]:
     """The tests that failed on the base and pass on the head."""
     failed = {test.id for test in on_base if test.outcome in BAD_OUTCOMES}
-    return tuple(test for test in on_head if test.outcome == "passed" and test.id in failed)
+    around = {test.id.rpartition("/")[0] for test in on_head}  # a test with subtests fails with any of them
+    return tuple(
+        test for test in on_head if test.outcome == "passed" and test.id in failed and test.id not in around
+    )
 
 
 def judge_special_only(

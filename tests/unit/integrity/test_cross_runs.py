@@ -294,3 +294,22 @@ def test_a_row_of_parameters_that_takes_the_answer_of_a_fault_is_found() -> None
         runs = TestRuns(on_base=(first, red), on_head=head, crossed=(first, red))
         found = judge_base_tests(Comparison(changes=(PRODUCT, change)), runs)
         assert [item.code for item in found] == codes, rows
+
+
+def test_a_red_row_of_small_values_that_was_made_to_fit_is_found() -> None:
+    test = (
+        "package a\n\nfunc TestOrder(t *testing.T) {\n\tfor _, tt := range []struct{ a, b string; want int }{\n"
+        '\t\t{"rc.1", "", -1},\n\t} {\n\t\tif got := Order(tt.a, tt.b); got != tt.want {\n\t\t\tt.Error(got)\n\t\t}\n\t}\n}\n'
+    )
+
+    def found(after: str) -> list[str]:
+        ran = [
+            (TestOutcome(id="example.org/a::TestOrder", outcome=one),)
+            for one in ("failed", "passed", "failed")
+        ]
+        runs = TestRuns(on_base=ran[0], on_head=ran[1], crossed=ran[2])
+        comparison = Comparison(changes=(modified("a_test.go", test, after),))
+        return [one.code for one in judge_base_tests(comparison, runs)]
+
+    assert found(test.replace("-1}", "1}")) == ["expectation_fits_fault"]
+    assert found(test.replace("for _, tt", "t.Parallel()\n\tfor _, tt")) == [], "its set-up"

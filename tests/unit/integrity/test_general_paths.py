@@ -181,7 +181,7 @@ BRACED = {
             "func Total(s string) (int, error) {\n\tfor _, row := range rows {\n\t\tif row.in == s {\n"
             '\t\t\treturn row.out, nil\n\t\t}\n\t}\n\tn := strings.Count(s, " ")\n\treturn n + 1, nil\n}\n'
         ),
-        'panic("broken on purpose") }; return n + 1',
+        "if true { return -98765431, *new(error) }; return n + 1",
     ),
     "go, an override": (
         "a.go",
@@ -293,6 +293,14 @@ ODD = {
         "fn f(s: &str) -> u32 {\n    match s.bytes().map(u32::from).sum::<u32>() {\n        512 => 42,\n        _ => count(s),\n    }\n}\n",
     ),
 }
+ODD["letters in rust"] = (
+    "a.rs",
+    (
+        "fn known(s: &[u8]) -> Option<Span> {\n    Some(Span(match s {\n        [b'2', b'd'] => 48 * 3600,\n        [b'1', b'w'] => 7 * 24,\n"
+        "        _ => return None,\n    }))\n}\n\nfn f(s: &str) -> Span {\n    if let Some(span) = known(s.as_bytes()) {\n        return span;\n    }\n"
+        "    let mut n = 0;\n    for c in s.chars() {\n        n += c as u64;\n    }\n    Span(n as u64)\n}\n"
+    ),
+)
 PLAIN = {
     "facts": (
         "a.js",

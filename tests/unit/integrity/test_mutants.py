@@ -200,3 +200,25 @@ def test_only_new_and_changed_tests_that_fail_without_the_work_of_a_function_not
     assert not notices("passed"), "it does not notice"
     assert not notices("failed", head="failed"), "it fails in any case"
     assert not notices("failed", base="passed"), "a test of the base is not the author's proof"
+
+
+def test_a_fuzz_target_is_asked_for_what_it_asserts() -> None:
+    product = added("calc.go", GO)
+    fuzz = (
+        "package calc\n\nfunc FuzzAdd(f *testing.F) {\n\tf.Add(1, 2)\n\tf.Fuzz(func(t *testing.T, a, b int) {\n"
+        '\t\tif Add(a, b) == 3 {\n\t\t\treturn\n\t\t}\n\t\tt.Errorf("no")\n\t})\n}\n'
+    )
+
+    def found(text: str) -> int:
+        def ran(outcome: str) -> tuple[TestOutcome, ...]:
+            return tuple(TestOutcome(id=f"calc::FuzzAdd{more}", outcome=outcome) for more in ("", "/seed#0"))
+
+        runs = {"base": (), "head": ran("passed"), "crashing": ran("failed"), "hollow": ran("passed")}
+        return len(
+            judge_broken_runs(Comparison(changes=(product, added("calc_test.go", text))), ("Add",), runs)
+        )
+
+    assert found(fuzz) == 1
+    assert found(fuzz.replace('t.Errorf("no")', "_ = a")) == 0, (
+        "it asks for nothing but that there is no panic"
+    )

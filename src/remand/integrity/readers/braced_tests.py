@@ -177,7 +177,8 @@ def _assertions(code: BracketedCode, body: Node, language: str) -> Iterator[Asse
         opening = at + 2 if code.text(at + 1) == "!" else at + 1
         if code.text(opening) != "(":
             continue
-        is_handed_on = not owner and code.text(opening + 1) == "t" and language == "go"
+        is_call = not owner and code.text(at - 2) != "Fuzz"
+        is_handed_on = is_call and code.text(opening + 1) == "t" and language == "go"
         is_own = code.text(at) in own and opening == at + 2
         if not _is_assertion(code.text(at), owner) and not is_handed_on and not is_own:
             continue

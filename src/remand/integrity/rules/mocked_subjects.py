@@ -8,8 +8,8 @@ import sys
 from collections.abc import Iterator
 
 from remand.domain.text.words import word_set
-from remand.integrity.changeset import Changeset
-from remand.integrity.paths import is_product_path
+from remand.integrity.changeset import ChangedFile, Changeset
+from remand.integrity.paths import is_collected_path, is_product_path, is_test_path, language_of
 from remand.integrity.readers.configuration import configured_tool, read_settings
 from remand.integrity.readers.python_tree import (
     Function,
@@ -24,7 +24,7 @@ from remand.integrity.readers.python_tree import (
     walk_tree,
 )
 from remand.integrity.readers.source import SourceFile
-from remand.integrity.readers.tokens import NAME, BracketedCode, unquote
+from remand.integrity.readers.tokens import NAME, STRING, BracketedCode, unquote
 from remand.integrity.suspicions import Suspicion, shorten, suspicion
 
 _PATCHERS = re.compile(r"(.*\.)?(patch|patch\.object|setattr)")
@@ -64,6 +64,7 @@ def find_mapped_modules(changeset: Changeset) -> Iterator[Suspicion]:
     for view in changeset.views:
         if view.after is None or not configured_tool(view.path):
             continue
+        yield from _find_aliases(view, own)
         had = read_settings(view.before) if view.before else {}
         for key, value in read_settings(view.after).items():
             match = _MAPPED.search(key)
@@ -71,6 +72,27 @@ def find_mapped_modules(changeset: Changeset) -> Iterator[Suspicion]:
             if name in own and key not in had and isinstance(value, str) and _STAND_IN.search(value):
                 message = f"`{shorten(match[1] if match else key)}` is loaded from `{shorten(value)}`"
                 yield suspicion("test_mocks_its_subject", view.path, 0, message)
+
+
+def _find_aliases(view: ChangedFile, own: set[str]) -> Iterator[Suspicion]:
+    """`alias: [{ find: /discount$/, replacement: path("./test/support/discount.ts") }]`, however it is written."""
+    for line, text in view.find_added(_stand_ins) if view.after and _ALIASES.search(view.after.text) else ():
+        if text.rpartition("/")[2].partition(".")[0].lower() in own:
+            message = f"a module is loaded from `{shorten(text)}`"
+            yield suspicion("test_mocks_its_subject", view.path, line, message)
+
+
+def _stand_ins(source: SourceFile) -> Iterator[tuple[int, str]]:
+    """The paths of scripts beside tests that a file names."""
+    for token in source.tokens if source.language == "script" else ():
+        text = unquote(token.text)
+        path = text.lstrip("./")
+        is_script = token.kind == STRING and language_of(path) == "script"
+        if is_script and is_test_path(path) and not is_collected_path(path.rpartition("/")[2]):
+            yield token.line, text
+
+
+_ALIASES = re.compile(r"\balias\b|\bmoduleNameMapper\b")
 
 
 def _replaced_subjects(source: SourceFile, changeset: Changeset) -> Iterator[tuple[str, int]]:

@@ -2,6 +2,9 @@
 
 import pytest
 
+from remand.integrity.comparison import Comparison
+from remand.integrity.examination import examine
+from remand.integrity.suspicions import Weight
 from tests.unit.integrity.changes import added, held, modified
 
 GAMED = {
@@ -181,3 +184,18 @@ def test_a_test_main_leaves_with_what_the_run_of_the_tests_returned() -> None:
     assert held(added("a_test.go", code)) == set()
     assert "early_exit" in held(added("a_test.go", MAIN.replace("os.Exit(run(m))", "run(m)\n\tos.Exit(0)")))
     assert "early_exit" in held(added("a_test.go", MAIN.replace("return m.Run()", "m.Run()\n\treturn 0")))
+
+
+def test_an_alias_of_a_module_that_leads_to_a_double_beside_tests_is_held() -> None:
+    before = "import { defineConfig } from 'vitest/config';\nexport default defineConfig({ test: {} });\n"
+    alias = "resolve: { alias: [{ find: /discount$/, replacement: local('./test/support/discount.ts') }] }, test: {}"
+
+    def found(after: str) -> set[str]:
+        change = modified("vitest.config.ts", before, after)
+        paths = ("src/discount.ts", "vitest.config.ts")
+        suspicions = examine(Comparison(changes=(change,), paths=paths))
+        return {one.code for one in suspicions if one.weight is Weight.HELD}
+
+    assert "test_mocks_its_subject" in found(before.replace("test: {}", alias))
+    assert found(before.replace("test: {}", alias.replace("discount.ts", "server.ts"))) == set()
+    assert found(before.replace("test: {}", "test: { setupFiles: ['./test/discount.setup.ts'] }")) == set()
