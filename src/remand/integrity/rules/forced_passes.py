@@ -102,7 +102,8 @@ def _braced_exits(source: SourceFile, code: BracketedCode) -> Iterator[tuple[int
             end = next((at for at in range(place, place + 6) if code.text(at) == "("), place + 4)
             given = code.text_between(end + 1, code.closing_place(end))
             is_outcome = token.text == "os" and given in _run_outcomes(code)
-            if (is_test and not is_outcome) or _is_at_import(code, place, source):
+            is_failure = given.isdecimal() and int(given[:9]) > 0
+            if (is_test and not is_outcome and not is_failure) or _is_at_import(code, place, source):
                 yield token.line, code.text_between(place, code.closing_place(end) + 1)
         elif text.startswith("process.exitCode=") and (is_test or _is_at_import(code, place, source)):
             yield token.line, text

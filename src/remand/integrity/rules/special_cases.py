@@ -488,7 +488,7 @@ def _answered_case(
         literal_text(code.text(at)) for at in range(start, stop) if code.kind(at) in (STRING, NUMBER)
     )
     is_joint = len({clue.value for clue in clues} - SMALL_VALUES) >= JOINT
-    if (is_plain and found) or is_joint or any(clue.kind == LENGTH for clue in clues):
+    if (is_plain and found) or is_joint or (found and any(clue.kind == LENGTH for clue in clues)):
         shown = code.text_between(place, stop)
         answers = found if is_plain else frozenset()
         yield SpecialCase("", code.line(place), shown, clues, answers)

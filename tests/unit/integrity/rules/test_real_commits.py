@@ -271,3 +271,15 @@ def test_places_that_were_renamed_are_still_checked() -> None:
 
     assert codes("src/a.py", "typing_tests/a.py") == set()
     assert codes("src/a.py", "typing_tests/a.py", "typing-examples/a.py") == {"rule_switched_off"}
+
+
+def test_an_exit_that_says_that_something_failed_keeps_no_failure_quiet() -> None:
+    text = "main().catch((error) => {\n  console.error(error);\n  process.exit(1);\n});\n"
+    assert held(added("test/playground.ts", text)) == set()
+    assert "early_exit" in held(added("test/playground.ts", text.replace("(1)", "(0)")))
+
+
+def test_how_many_arguments_a_function_takes_chooses_no_answer() -> None:
+    text = "export function wrap(setCookie, value) {\n  if (setCookie.length === 4) {\n    return promisify(setCookie.bind(value));\n  }\n  return setCookie;\n}\n"
+    test = "import test from 'ava';\ntest('four', t => {\n  t.is(wrap(jar, 4).length, 4);\n});\n"
+    assert held(added("source/options.ts", text), added("test/options.ts", test)) == set()
