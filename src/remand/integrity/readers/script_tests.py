@@ -416,9 +416,7 @@ class _Surroundings:
         function = call.child("function") if call is not None else None
         if call is None or function is None or function.kind != "identifier":
             return True
-        name = code.node_text(function)
-        makers = code.nodes_of("function_declaration", "variable_declarator")
-        maker = next((one for one in makers if code.node_text(one.child("name")) == name), None)
+        maker = code.definitions.get(code.node_text(function))
         if maker is not None and maker.kind == "variable_declarator":
             maker = maker.child("value")
         names, body = (maker.child("parameters"), maker.child("body")) if maker is not None else (None, None)

@@ -173,9 +173,21 @@ class BracketedCode:
         found = [node for kind in kinds for node in self._nodes.get(kind, ())]
         return found if len(kinds) == 1 else sorted(found, key=lambda node: node.start)
 
+    @cached_property
+    def definitions(self) -> dict[str, Node]:
+        """The first function or variable of each name, in languages of scripts."""
+        found: dict[str, Node] = {}
+        for node in self.nodes_of("function_declaration", "variable_declarator"):
+            found.setdefault(self.node_text(node.child("name")), node)
+        return found
+
     def node_text(self, node: Node | None) -> str:
         """What a node covers, laid out one way; empty without one."""
-        return join_tokens(self.tokens[node.start : node.stop]) if node is not None else ""
+        if node is None:
+            return ""
+        if node.stop == node.start + 1:
+            return self.tokens[node.start].text  # most nodes are one token
+        return join_tokens(self.tokens[node.start : node.stop])
 
     def byte_range(self, node: Node) -> tuple[int, int]:
         """Where a node that holds something begins and ends in the file's bytes; only for a language with a grammar."""
