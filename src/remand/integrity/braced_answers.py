@@ -32,6 +32,8 @@ binary_search_by binary_search_by_key
 """What tables are asked by: the answer is in the table, whatever the question."""
 _OR_ELSE = frozenset(("unwrap_or", "unwrap_or_else", "or", "or_else"))
 _ABSENT = word_set("nil null undefined None true false")
+FIGURE = re.compile(r"-?\d[\d_.]+\w*|.*\d.*\D.*|.*\D.*\d.*", re.DOTALL)
+"""A number of several digits, or a text with one."""
 _SIGNS = re.compile(r"[-+]?(?:0|1|0\.0|1\.0|''|\"\"|``)")
 _CHANGES = frozenset(("update_expression", "inc_statement", "dec_statement"))
 _ADDING = frozenset(("augmented_assignment_expression", "compound_assignment_expr"))
@@ -41,6 +43,12 @@ switch_case expression_case while_statement
 """)
 _SUMS = frozenset(("+", "-", "*", "%", "^", "&", "|", "<<", ">>"))
 _MEASURES = frozenset(("len", "count", "reduce", "fold", "sum", "charcodeat", "codepointat"))
+_PATTERNS = word_set("""
+test match matchAll search exec is_match find MatchString FindString FindStringSubmatch startsWith endsWith charAt at
+starts_with ends_with strip_prefix strip_suffix HasPrefix HasSuffix Contains ContainsRune ContainsAny Index IndexByte
+IndexRune LastIndex includes indexOf lastIndexOf contains slice substring substr split_at nth first last char_indices
+""")
+"""What asks for a part of a text, or for its form."""
 _DIGESTS = ("hash", "sum32", "sum64", "checksum", "digest", "crc", "sha1", "sha256", "md5", "fnv", "adler")
 _TEXT_CALLS = frozenset(("String", "toString", "to_string", "to_owned", "into", "clone", "string", "from"))
 _IN_BACKQUOTES = re.compile(r"\$\{([^}]*)\}")
@@ -91,38 +99,70 @@ class BracedAnswers:
         self._spread()
         leaves = [leaf for one in self._find_returned() for leaf in self._split(one, frozenset())]
         self._leaves = leaves if len(leaves) <= _MAX_LEAVES else []
-        self.general = [
-            one for one in self._leaves if not self._is_guard(one.node) and self._depends(one.node)
-        ]
-        special = [
-            one for one in self._leaves if not self._is_guard(one.node) and not self._depends(one.node)
-        ]
-        self.special_values = {value for one in special for value in self._literals(one.node, frozenset())}
-        self.is_readable = all(any(self._literals(one.node, frozenset())) for one in special)
+        answers = [one for one in self._leaves if not self._is_guard(one.node)]
+        self.general = [one for one in answers if self._depends(one.node)]
+        self._special = [one for one in answers if not self._depends(one.node)]
+        found = [set(self._literals(one.node, frozenset())) for one in self._special]
+        self.special_values = set().union(*found)
+        self.is_readable = all(found)
         """False when it has an answer that is neither worked out of what it is given, nor stands in the code."""
 
     @property
     def is_keyed_oddly(self) -> bool:
         """True when it chooses a special answer by what was worked out of the question: its length, a digest, how often it was asked."""
-        special = [
-            one.node for one in self._leaves if not self._is_guard(one.node) and not self._depends(one.node)
-        ]
         return any(
-            self._is_spelt(node) or any(map(self._is_odd, self._keys_of(node, frozenset())))
-            for node in special
+            self._is_spelt(one.node) or any(map(self._is_odd, self._keys_of(one.node, frozenset())))
+            for one in self._special
         )
+
+    @property
+    def is_keyed_by_form(self) -> bool:
+        """True when it chooses special answers by parts or the form of a text, or by where it is in another."""
+        return any(
+            self._matched_slice(one.node) is not None
+            or any(map(self._asks_form, self._keys_of(one.node, frozenset())))
+            for one in self._special
+        )
+
+    def _asks_form(self, key: Node) -> bool:
+        """True for a question about a part of a text: a prefix, a pattern, a letter; or about where it is in another."""
+        for one in key.walk():
+            if one.kind in ("subscript_expression", "index_expression") and self._depends(one.children[0]):
+                return True
+            called = one.child("function") if one.kind == "call_expression" else None
+            if called is None or self._code.text(called.stop - 1) not in _PATTERNS:
+                continue
+            owner = called.children[0] if called.children else called
+            if self._depends(owner) or (self._depends(one) and not self._is_table(owner)):
+                return True
+            if self._is_lookup(one) and self._is_text(owner):
+                return True
+        return False
+
+    def _is_text(self, node: Node) -> bool:
+        """True for a text that stands in the file."""
+        value = self._constants.get(self._code.node_text(node), node)
+        return value.stop - value.start == 1 and self._code.kind(value.start) == STRING
+
+    def _is_table(self, node: Node) -> bool:
+        name = self._code.node_text(node)
+        return name in self._constants and not self._is_text(node)
 
     def _is_spelt(self, node: Node) -> bool:
         """True for the answer to `[b'2', b'd']`: a text that is written letter by letter."""
-        arm = next((above for above, _ in node.ancestors(self._body) if above.kind == "match_arm"), None)
-        pattern = arm.child("pattern") if arm is not None else None
-        patterns = pattern.walk() if pattern is not None else ()
-        return any(
-            one.kind == "slice_pattern"
+        one = self._matched_slice(node)
+        return (
+            one is not None
             and sum(part.kind == "char_literal" for part in one.children) >= MIN_LETTERS
             and not any(part.kind in ("identifier", "captured_pattern") for part in one.walk())
-            for one in patterns
         )
+
+    def _matched_slice(self, node: Node) -> Node | None:
+        """The pattern with letters for which a `match` of Rust gives an answer."""
+        arm = next((above for above, _ in node.ancestors(self._body) if above.kind == "match_arm"), None)
+        pattern = arm.child("pattern") if arm is not None else None
+        slices = (one for one in pattern.walk() if one.kind == "slice_pattern") if pattern is not None else ()
+        return next((one for one in slices if any(part.kind == "char_literal" for part in one.walk())), None)
 
     def _keys_of(self, node: Node, seen: frozenset[str]) -> Iterator[Node]:
         """What an answer is chosen by: the conditions around it, and the keys it is looked up by."""
@@ -190,7 +230,14 @@ class BracedAnswers:
 
     def break_general(self) -> list[tuple[int, int, bytes]]:
         """What to put in place of parts of the file, so that general answers raise or are worthless; empty if that is unknown."""
-        edits = [self._break(one) for one in self.general]
+        return self._break_all(self.general)
+
+    def break_special(self) -> list[tuple[int, int, bytes]]:
+        """The same for the special answers."""
+        return self._break_all(self._special)
+
+    def _break_all(self, answers: list[Answer]) -> list[tuple[int, int, bytes]]:
+        edits = [self._break(one) for one in answers]
         return [] if None in edits else [one for one in edits if one is not None]
 
     def _parameters(self) -> Iterator[str]:
@@ -459,7 +506,8 @@ class BracedAnswers:
         parts = [] if result is None else [result] if result.kind != "parameter_list" else result.children
         types = [self._code.node_text(part.child("type") or part) for part in parts]
         wrong = next((value for name, value in _WRONG.items() if types and name.match(types[0])), "")
-        if statement.kind != "return_statement" or not wrong or any(part.child("name") for part in parts):
+        is_inner = any(above.kind == "func_literal" for above, _ in statement.ancestors(self._body))
+        if is_inner or not wrong or any(part.child("name") for part in parts):
             return 'panic("broken on purpose")'
         return f"return {', '.join((wrong, *(f'*new({name})' for name in types[1:])))}"
 

@@ -2,7 +2,7 @@
 
 A special answer is a constant, or is looked up in a table that the arguments do not go into. A general one is worked out
 of the arguments. Where a function has both, the general answers are made to raise: when all tests pass as before, and
-fail once the whole function raises, none of them sees anything but special answers.
+fail once the special answers or the whole function raise, none of them sees anything but special answers.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from remand.domain.gate.gate import TestOutcome
-from remand.integrity.braced_answers import BracedAnswers, file_constants
+from remand.integrity.braced_answers import FIGURE, BracedAnswers, file_constants
 from remand.integrity.changeset import ChangedFile, Changeset
 from remand.integrity.comparison import Comparison
 from remand.integrity.cross_runs import BAD_OUTCOMES
@@ -47,9 +47,11 @@ class GeneralPath(NamedTuple):
     special_only: bytes
     """Every general answer raises."""
     crashing: bytes
-    """The whole function raises."""
+    """The whole function raises; outside Python, special answers alone are broken if they can be."""
     is_keyed_oddly: bool = False
-    """It chooses special answers by a length, a digest, a count: by nothing that a table of facts is asked by."""
+    """It chooses special answers by a length, a digest, a count, a pattern: by nothing that a table of facts is asked by."""
+    has_figures: bool = False
+    """So many of its new special answers are figures that one test which gets nothing else is enough."""
 
 
 def find_general_paths(comparison: Comparison) -> tuple[GeneralPath, ...]:
@@ -99,15 +101,48 @@ def _braced_paths(view: ChangedFile) -> Iterator[GeneralPath]:
         )
         edits = found.break_general() if found.works_out and found.is_readable else []
         asked = {part for part in odd if part in code.words(one.node.start, one.node.stop)}
-        is_odd = bool(edits) and (found.is_keyed_oddly or bool(asked))
+        new = found.special_values - known
+        if not edits or not new:
+            continue
+        figures = sum(FIGURE.fullmatch(value) is not None for value in new)
+        is_odd = found.is_keyed_oddly or bool(asked)
         enough = 1 if is_odd else MIN_ANSWERS
-        if edits and len(found.special_values) >= enough and found.special_values - known:
-            special, crashing = replace_parts(text, edits), replace_parts(text, [one.crash])
-            yield GeneralPath(view.path, one.line, one.name, special, crashing, is_keyed_oddly=is_odd)
+        is_odd = is_odd or (figures >= MIN_ANSWERS and found.is_keyed_by_form)
+        if len(found.special_values) >= enough:
+            # A panic ends the tests of a whole package of Go; and a test that gets an error rests on no special answer.
+            special = replace_parts(text, edits)
+            crashing = replace_parts(text, found.break_special() or [one.crash])
+            yield GeneralPath(
+                view.path,
+                one.line,
+                one.name,
+                special,
+                crashing,
+                is_keyed_oddly=is_odd,
+                has_figures=is_odd and figures >= enough,
+            )
 
 
 def _bodies(functions: Sequence[BracedFunction], names: frozenset[str]) -> Mapping[str, Node]:
     return {one.name: one.node for one in functions if one.name in names}
+
+
+def special_only_tests(
+    one: GeneralPath,
+    on_base: Sequence[TestOutcome],
+    on_head: Sequence[TestOutcome],
+    special: Sequence[TestOutcome],
+) -> Sequence[TestOutcome]:
+    """The tests that tell of a function by passing without its general path; none if too few of them do.
+
+    Where a table of facts is no explanation, these are the tests that the change mended.
+    """
+    if is_unharmed(on_head, special):
+        return on_head
+    mended = find_mended(on_base, on_head) if one.is_keyed_oddly else ()
+    passed = {test.id for test in special if test.outcome == "passed"}
+    same = [test for test in mended if test.id in passed]
+    return same if one.has_figures or len(same) == len(mended) else ()
 
 
 def is_unharmed(on_head: Sequence[TestOutcome], special: Sequence[TestOutcome]) -> bool:

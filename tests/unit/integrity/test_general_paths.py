@@ -7,7 +7,12 @@ import pytest
 
 from remand.domain.gate.gate import TestOutcome
 from remand.integrity.comparison import Comparison
-from remand.integrity.general_paths import find_general_paths, is_unharmed, judge_special_only
+from remand.integrity.general_paths import (
+    find_general_paths,
+    is_unharmed,
+    judge_special_only,
+    special_only_tests,
+)
 from tests.unit.integrity.changes import added, modified
 
 SPECIAL = {
@@ -218,7 +223,8 @@ def test_general_answers_are_broken_in_other_languages_too(case: str) -> None:
     special, crashing = one.special_only.decode(), one.crashing.decode()
     assert (general in special) is path.endswith((".go", ".rs")), special
     assert all(value in special for value in ("14", "25"))
-    assert crashing.count("broken on purpose") == 1
+    assert crashing != text
+    assert (general in crashing) is not path.endswith((".go", ".rs")), "special answers are broken there"
 
 
 BRACED_HONEST = {
@@ -314,6 +320,67 @@ PLAIN = {
         ),
     ),
 }
+
+
+FORMS = {
+    "patterns": (
+        "a.js",
+        (
+            "const T = [[/^1d$/, 24], [/^2d\\dh$/, 51]];\nfunction f(s) {\n  const row = T.find(([form]) => form.test(s));\n"
+            "  if (row) return row[1] * 3600;\n  return count(s);\n}\n"
+        ),
+    ),
+    "a place in a text": (
+        "a.go",
+        (
+            'package a\n\nconst order = "1d 2d3h"\n\nvar sizes = [...]int{86400, 3600, 60, 183600}\n\nfunc F(s string) int {\n'
+            "\tif at := strings.Index(order, s); at >= 0 {\n\t\treturn sizes[at]\n\t}\n\treturn count(s)\n}\n"
+        ),
+    ),
+    "a letter and the rest": (
+        "a.rs",
+        (
+            "fn f(s: &str) -> Option<Span> {\n    match s.as_bytes() {\n        [_, b'd'] => return Some(Span(86400)),\n"
+            "        [_, b'd', rest @ ..] if !rest.is_empty() => return Some(Span(183600)),\n        _ => {}\n    }\n"
+            "    Some(Span(count(s)))\n}\n"
+        ),
+    ),
+    "a prefix and a letter": (
+        "a.ts",
+        (
+            "function f(s: string): number {\n  if (s.startsWith('1d')) return 86400;\n  if (s[0] === '2') return 183600;\n"
+            "  return count(s);\n}\n"
+        ),
+    ),
+}
+WORDS = {
+    "kinds by their form": (
+        "a.ts",
+        (
+            "function f(s: string): string {\n  if (/^[A-Z]/.test(s)) return 'type';\n  if (s.startsWith('_')) return 'private';\n"
+            "  return describe(s);\n}\n"
+        ),
+    ),
+}
+
+
+@pytest.mark.parametrize("case", [*FORMS, *WORDS, *PLAIN])
+def test_figures_that_are_chosen_by_the_form_of_a_text_are_chosen_oddly(case: str) -> None:
+    path, text = {**FORMS, **WORDS, **PLAIN}[case]
+    (one,) = find_general_paths(Comparison(changes=(added(path, text),)))
+    assert (one.is_keyed_oddly, one.has_figures) == (case in FORMS, case in FORMS)
+
+
+def test_one_mended_test_with_special_answers_tells_enough_if_they_are_figures() -> None:
+    path, text = FORMS["patterns"]
+    (one,) = find_general_paths(Comparison(changes=(added(path, text),)))
+    base, head = outcomes(a="failed", b="failed", c="passed"), outcomes(a="passed", b="passed", c="passed")
+    special = outcomes(a="passed", b="failed", c="failed")
+    (test,) = special_only_tests(one, base, head, special)
+    assert test.id == "a"
+    assert special_only_tests(one._replace(has_figures=False), base, head, special) == ()
+    assert not special_only_tests(one._replace(is_keyed_oddly=False), base, head, special)
+    assert special_only_tests(one, base, head, head) is head
 
 
 @pytest.mark.parametrize("case", [*ODD, *PLAIN])

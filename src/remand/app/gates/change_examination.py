@@ -38,9 +38,8 @@ from remand.integrity.cross_runs import (
 from remand.integrity.examination import examine
 from remand.integrity.general_paths import (
     find_general_paths,
-    find_mended,
-    is_unharmed,
     judge_special_only,
+    special_only_tests,
 )
 from remand.integrity.harness import harness_paths, merge_configuration, mixed_paths, trusted_paths
 from remand.integrity.mutants import break_changed_functions, judge_broken_runs, notices_broken_code
@@ -228,10 +227,7 @@ class Examination:
                 break
             left -= side.seconds
             special = self._tests_with(run, side, one.path, one.special_only)
-            # Where a table of facts is no explanation, it is enough that all tests that the change mended get such answers.
-            mended = find_mended(side.on_base, side.on_head) if one.is_keyed_oddly else ()
-            tests = next((tests for tests in (side.on_head, mended) if is_unharmed(tests, special)), ())
-            if tests:
+            if tests := special_only_tests(one, side.on_base, side.on_head, special):
                 crashing = self._tests_with(run, side, one.path, one.crashing)
                 found += judge_special_only(one, tests, crashing)
         return found, left

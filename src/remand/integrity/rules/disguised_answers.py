@@ -61,6 +61,11 @@ def find_disguised_answers(changeset: Changeset) -> Iterator[Suspicion]:
 def _hardcoded_answers(source: SourceFile) -> Iterator[tuple[int, str]]:
     if source.language not in ("script", "go", "rust"):
         return
+    if source.language == "go":
+        for comment in source.comments:
+            words = comment.text.split()
+            if words[:1] == ["//go:embed"] and any(map(_TEST_PLACE.fullmatch, words[1:])):
+                yield comment.line, comment.text
     if source.language != "script" or "import" in source.text or "require" in source.text:
         yield from _read_tests(source.code)
     if _DIGEST.search(source.text) or _MIXES.search(source.text):
@@ -74,9 +79,17 @@ def _read_tests(code: BracketedCode) -> Iterator[tuple[int, str]]:
         arguments = node.child("arguments") or (node.children[-1] if node.children else None)
         if called is None or arguments is None or code.text(called.stop - 1) not in _READS:
             continue
-        first = next((at for at in range(arguments.start, arguments.stop) if code.kind(at) == STRING), None)
-        if first is not None and _TEST_PLACE.fullmatch(unquote(code.text(first))):
+        texts = [
+            unquote(code.text(at)) for at in range(arguments.start, arguments.stop) if code.kind(at) == STRING
+        ]
+        # What a path is put together of may begin anywhere: `join(root, "..", "test")`.
+        if any(map(_TEST_PLACE.fullmatch, texts[:1])) or any(_is_test_file(text) for text in texts):
             yield code.line(node.start), code.node_text(node)
+
+
+def _is_test_file(text: str) -> bool:
+    """True for a path of a test file, or of a folder of tests that is written with its parents."""
+    return "/" in text and _TEST_PLACE.fullmatch(text.lstrip("/")) is not None and text.strip("./") != "test"
 
 
 class _Digests:

@@ -22,7 +22,7 @@ from remand.integrity.readers.python_tree import (
     without_docstring,
 )
 from remand.integrity.readers.source import SourceFile
-from remand.integrity.readers.tokens import STRING, BracketedCode, unquote
+from remand.integrity.readers.tokens import STRING, BracketedCode, Node, unquote
 from remand.integrity.suspicions import Suspicion, quote_names, shorten, suspicion
 
 _HINT = re.compile(r"exit|quit|abort|kill|raise_signal|skip|xfail|SystemExit")
@@ -347,7 +347,47 @@ def _has_state(owner: ast.ClassDef) -> bool:
     return any(last_name(part.value) == "self" for part in written)
 
 
+_METHOD_KINDS = ("method_declaration", "method_definition", "function_item")
+_NOTHING = frozenset(("nil", "null", "undefined", "None"))
+_ANY_TYPE = frozenset(("error", "any", "interface{}"))
+
+
+def _find_unasked_operands(code: BracketedCode) -> Iterator[tuple[int, str]]:
+    """Comparison methods that may be true and do not look at the other value, or only whether there is one."""
+    for node in code.nodes_of(*_METHOD_KINDS):
+        name, body = code.node_text(node.child("name")), node.child("body")
+        is_target = name == "Is" and node.kind == "method_declaration"
+        parameters = node.child("parameters")
+        if body is None or parameters is None or not (is_target or name in _NAMES):
+            continue
+        given = [one for one in parameters.children if one.kind != "self_parameter"]
+        is_own = node.kind != "function_item" or len(given) < len(parameters.children)
+        words = code.words(body.start, body.stop) - {"return", "false"}
+        if len(given) == 1 and is_own and words and not code.words(body.start, body.stop) & _RAISED:
+            pattern = given[0].child("pattern") or given[0].child("name") or given[0]
+            asked = code.node_text(pattern)
+            places = [at for at in range(body.start, body.stop) if code.text(at) == asked]
+            if all(_asks_presence(code, body.find(at)) for at in places):
+                yield code.line(node.start), f"`{name}` does not look at the other value"
+
+
+_RAISED = frozenset(("throw", "panic", "unimplemented", "todo", "super"))
+
+
+def _asks_presence(code: BracketedCode, node: Node) -> bool:
+    """True for `other != nil`, and for `other.(error)`, which every error is."""
+    above = node.parent
+    if above is None or not node.field:
+        return False
+    if above.kind == "type_assertion_expression":
+        return code.node_text(above.child("type")) in _ANY_TYPE
+    return above.kind == "binary_expression" and any(
+        code.node_text(one) in _NOTHING for one in above.children
+    )
+
+
 def _braced_comparisons(code: BracketedCode) -> Iterator[tuple[int, str]]:
+    yield from _find_unasked_operands(code)
     for node in code.nodes_of("macro_definition"):
         name = code.node_text(node.child("name"))
         if name.startswith(("assert", "panic")):
