@@ -18,7 +18,7 @@ LAZY_MODULES = frozenset(
     for package, names in {
         "adapters.coordinator": "background_start remote_ledger",
         "adapters.forges": "gitea github gitlab",
-        "adapters.gates": "background_runs embedded_jobs procrastinate_jobs",
+        "adapters.gates": "background_runs procrastinate_jobs",
         "adapters.git": "checkouts commits event_publisher mirror remote repository snapshots",
         "adapters.hosts": "checks claude codex codex_settings copilot cursor gemini installation launch openhands qwen",
         "adapters.journal": "reader solo_sessions writer",

@@ -8,7 +8,6 @@ from concurrent.futures import ThreadPoolExecutor
 import psycopg
 import pytest
 
-from remand.adapters.gates.embedded_jobs import EmbeddedJobs
 from remand.adapters.gates.procrastinate_jobs import (
     JobTimes,
     ProcrastinateJobs,
@@ -25,6 +24,7 @@ from remand.testing.job_contract import (  # noqa: E402 - only now are asserts e
     KIND,
     SECONDS,
     JobContract,
+    MemoryJobs,
     ThreadWorker,
     a_job,
     run_once,
@@ -33,12 +33,12 @@ from remand.testing.job_contract import (  # noqa: E402 - only now are asserts e
 TIMES = JobTimes.of(1.0)
 
 
-class TestEmbeddedJobs(JobContract):
+class TestMemoryJobs(JobContract):
     is_interruptible = False
 
     @pytest.fixture
-    def queue(self) -> EmbeddedJobs:
-        return EmbeddedJobs()
+    def queue(self) -> MemoryJobs:
+        return MemoryJobs()
 
 
 class TestProcrastinateJobs(JobContract):

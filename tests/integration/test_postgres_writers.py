@@ -480,16 +480,6 @@ def test_requests_that_no_thread_waits_for_are_answered_in_groups(writers: Write
     require_sound_log(one.store)
 
 
-def test_who_waits_for_news_is_woken_by_what_another_process_writes(writers: Writers) -> None:
-    one, two = writers(2)
-    assert two.store.wait_for_news(0), "before it has listened it cannot know"
-    assert not two.store.wait_for_news(0)
-
-    one.add()
-
-    assert two.store.wait_for_news(30)
-
-
 def test_the_tables_are_made_once_and_newer_ones_are_left_alone(database: str) -> None:
     stores = run_together(*(lambda: PostgresStore(database, "s") for _ in range(4)))
     with psycopg.connect(database) as connection:

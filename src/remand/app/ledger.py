@@ -155,8 +155,6 @@ class Ledger(LogFiles):
         """How many events were written through this object."""
         self.answer_in_group: Callable[[Request], Answer] | None = None
         """How one ask is answered together with those of other threads, where there are some: in a server."""
-        self.log_changes = 0
-        """How many changes were made through this object to what belongs to no task."""
 
     def close(self) -> None:
         """Closes the event files. The store is closed by whoever opened it."""
@@ -559,7 +557,6 @@ class Ledger(LogFiles):
         self._open_head = None  # it may have been closed
         if handler.entries:
             self.sync(handler.end)
-        self.log_changes += 1
 
     def change(self, make: Callable[[Transaction], T]) -> T:
         """Changes the tables after reading in everything new. With concurrent writers, `make` may be called several times."""

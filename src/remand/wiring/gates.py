@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from remand.adapters import projects
-from remand.adapters.gates import background_runs, embedded_jobs, procrastinate_jobs
+from remand.adapters.gates import background_runs, procrastinate_jobs
 from remand.adapters.gates.results import FileCache, FileReports, watch_results
 from remand.adapters.gates.tools import SystemTools, UserRegistries
 from remand.adapters.git import checkouts, commits
@@ -47,9 +47,7 @@ def make_gates(opened: OpenLedger) -> Gates:
 
 
 def job_queue(opened: OpenLedger, dead: float = DEAD_SECONDS) -> JobQueue:
-    """The jobs of a ledger: in its database, or in this process. A worker counts as dead after this many seconds."""
-    if not opened.store.url:
-        return embedded_jobs.EmbeddedJobs()
+    """The jobs in a ledger's database. A worker counts as dead after this many seconds."""
     times = procrastinate_jobs.JobTimes.of(dead)
     return procrastinate_jobs.ProcrastinateJobs(opened.store.url, JOB_KINDS, times)
 

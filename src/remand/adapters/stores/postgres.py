@@ -91,8 +91,6 @@ class PostgresStore:
         """The connections in use that take one of the places."""
         self._thread = _ThreadConnections()
         self._pool_lock = threading.Lock()
-        self._listener: Connection | None = None
-        self._news_lock = threading.Lock()
         self._write_lock = threading.RLock()
         self._commit_lock = threading.Lock()
         try:
@@ -292,9 +290,8 @@ class PostgresStore:
 
     def _finish(self, transaction: PostgresTransaction, connection: Connection) -> None:
         """Writes what is left and commits; if the answer is lost, finds out whether the commit succeeded."""
-        last = ("COMMIT", own.NOTIFY) if transaction.has_events else ("COMMIT",)
         try:
-            transaction.statements.write_with(*last)
+            transaction.statements.write_with("COMMIT")
         except _FAULTS as error:
             is_taken_back = connection.info.transaction_status == pq.TransactionStatus.INERROR
             connection.close()
@@ -373,21 +370,6 @@ class PostgresStore:
             (found,) = connection.execute("SELECT pg_current_snapshot()::text").fetchone() or ("",)
         return zlib.crc32(found.encode())
 
-    def wait_for_news(self, seconds: float) -> bool:
-        """Waits until any process has written events, up to so many seconds; True if one has. Repeated calls miss none."""
-        with self._news_lock:
-            try:
-                if self._listener is None or self._listener.closed:
-                    self._listener = self._connect()
-                    self._listener.execute("LISTEN remand")
-                    return True  # What happened before is unknown.
-                return any(True for _ in self._listener.notifies(timeout=seconds, stop_after=1))
-            except psycopg.Error as error:
-                if self._listener is not None:
-                    self._listener.close()
-                self._listener = None
-                raise self.fault(error) from error
-
     # ------------------------------------------------------------------------------------------- the ledger
 
     def value(self, key: str) -> str:
@@ -451,8 +433,6 @@ class PostgresStore:
             free, self._free = self._free, []
         for connection in free:
             connection.close()
-        if self._listener is not None:
-            self._listener.close()
 
 
 _MOST_FREE = 32

@@ -271,8 +271,6 @@ HEADS_WITH_KEY = "SELECT session FROM head WHERE key = $1 ORDER BY clock DESC LI
 RESTART_NUMBERS = (
     "SELECT setval(pg_get_serial_sequence('task', 'n'), (SELECT coalesce(max(n), 0) + 1 FROM task), false)"
 )
-NOTIFY = "SELECT set_config('synchronous_commit', 'off', true), pg_notify('remand', '')"
-"""Announces changes after the commit: a notice inside it would make all commits wait for each other's sync."""
 LINE_OF = """
 SELECT line FROM event WHERE n = (SELECT (number << 40) | %s::bigint FROM session WHERE name = %s AND fork = 0)
 """

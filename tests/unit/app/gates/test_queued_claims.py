@@ -9,7 +9,6 @@ from typing import Any
 import msgspec
 import pytest
 
-from remand.adapters.gates.embedded_jobs import EmbeddedJobs
 from remand.app.errors import EnvironmentFault
 from remand.app.gates.done_claims import VERDICT_EVENTS, ClaimOutcome, DoneClaims
 from remand.app.gates.jobs import GATE_RUN, JobState, JobTaken, QueuedJob, WorkerTerms
@@ -21,6 +20,7 @@ from remand.domain.events.tasks import TaskSubmitted
 from remand.domain.events.work import GateErrored, GatePassed
 from remand.domain.gate.verdict import GateStatus, Verdict
 from remand.domain.refusals import Refused
+from remand.testing.job_contract import MemoryJobs
 from tests.support.builders import FakeLedger, a_result, a_verdict
 
 KEY = "k-1"
@@ -35,7 +35,7 @@ class World:
         self.ledger = self.made.ledger
         self.task, _ = self.made.add_and_claim()
         self.sha = self.made.repository.add("work")
-        self.queue = EmbeddedJobs()
+        self.queue = MemoryJobs()
         self.why = self.why_base = ""
         self.refreshed: list[str] = []
         self.newer: Rules | None = None

@@ -5,7 +5,6 @@ from collections.abc import Callable
 
 import pytest
 
-from remand.adapters.gates.embedded_jobs import EmbeddedJobs
 from remand.adapters.stores.shared_data import EmbeddedSharedData
 from remand.app.errors import EnvironmentFault
 from remand.app.gates.jobs import EVIDENCE_CHECK, WorkerTerms
@@ -13,6 +12,7 @@ from remand.app.gates.queued_work import PROBE_SECONDS, ProbeWorker, QueuedProbe
 from remand.app.ports import CommandOutcome
 from remand.app.requests import Rules
 from remand.testing.fakes import FakeKeys
+from remand.testing.job_contract import MemoryJobs
 from tests.support.builders import FakeLedger
 
 SEEN = CommandOutcome(7, "it fails", is_cut=True)
@@ -25,7 +25,7 @@ class World:
     def __init__(self, other: FakeLedger | None = None) -> None:
         self.made = FakeLedger()
         self.other = other or self.made
-        self.queue = EmbeddedJobs()
+        self.queue = MemoryJobs()
         self.values: dict[str, str] = {}
         self.shared = EmbeddedSharedData(lambda key: self.values.get(key, ""), self.values.__setitem__)
         self.now, self.why = 0.0, ""
