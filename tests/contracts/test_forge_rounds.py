@@ -19,11 +19,11 @@ from remand.domain.forge import ReviewState
 from remand.domain.instant import add_seconds
 from remand.domain.policy import Policy
 from remand.domain.task import Status, Task
-from remand.testing.forge_fakes import MemoryNotes
 from tests.contracts.forge_adapters import JSON, SETUPS, Setup, World, on, opened
 from tests.support import builders
 from tests.support.forge.server import Fault
 from tests.support.forge.state import NewLineComment, StoredReview
+from tests.support.forge_fakes import MemoryNotes
 
 NO, YES, COMMENT = ReviewState.CHANGES_REQUESTED, ReviewState.APPROVED, ReviewState.COMMENTED
 Step = Callable[["Reviewed"], object]

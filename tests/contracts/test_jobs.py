@@ -18,9 +18,9 @@ from remand.adapters.gates.procrastinate_jobs import (
 from remand.app.errors import EnvironmentFault
 from remand.app.gates.jobs import Chore, JobState, QueuedJob
 
-pytest.register_assert_rewrite("remand.testing.job_contract")
+pytest.register_assert_rewrite("tests.support.job_contract")
 
-from remand.testing.job_contract import (  # noqa: E402 - only now are asserts explained
+from tests.support.job_contract import (  # noqa: E402 - only now are asserts explained
     KIND,
     SECONDS,
     JobContract,

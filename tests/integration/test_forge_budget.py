@@ -16,11 +16,11 @@ from remand.app.requests import Rules
 from remand.domain import commands as c
 from remand.domain.access.team import Member, Role, Team
 from remand.domain.forge import ReviewState
-from remand.testing.forge_fakes import MemoryNotes
 from tests.integration.forge_reviews import DIALECTS, Spoken
 from tests.support.builders import FakeLedger
 from tests.support.forge.server import ForgeServer
 from tests.support.forge.state import ForgeState, NewLineComment
+from tests.support.forge_fakes import MemoryNotes
 
 OPEN = 100
 ADAPTERS: dict[str, Callable[..., Forge]] = {"github": GitHub, "gitea": Gitea, "gitlab": GitLab}

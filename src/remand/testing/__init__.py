@@ -1,1 +1,1 @@
-"""What tests of a ledger need: fakes of every port, builders, and the contract suites that every backend must pass."""
+"""What a test of a store needs: builders, fakes of the ports of a ledger, and the contract that every store must pass."""

@@ -32,8 +32,8 @@ from remand.domain.policy import Policy
 from remand.domain.task import Task
 from remand.testing.builders import NOW
 from remand.testing.fakes import ProcessKilled
-from remand.testing.forge_fakes import MemoryForge, MemoryNotes, MemoryRemote, an_account
 from tests.support.builders import FakeLedger
+from tests.support.forge_fakes import MemoryForge, MemoryNotes, MemoryRemote, an_account
 
 LEAD = an_account("octocat")
 TEAM = Team(

@@ -15,8 +15,8 @@ from remand.domain.forge import Account, ForgeComment
 from remand.domain.policy import Policy
 from remand.domain.task import Task
 from remand.testing.fakes import START
-from remand.testing.forge_fakes import MemoryForge, MemoryNotes, an_account
 from tests.support.builders import FakeLedger
+from tests.support.forge_fakes import MemoryForge, MemoryNotes, an_account
 
 LEAD, TESTER, STRANGER = an_account("octocat"), an_account("tess"), an_account("stranger")
 TEAM = Team(

@@ -7,7 +7,7 @@ import pytest
 from remand.app.forge.review_import import Accounts
 from remand.domain.access.team import Member, Role, Team
 from remand.domain.forge import Account
-from remand.testing.forge_fakes import MemoryForge, MemoryNotes
+from tests.support.forge_fakes import MemoryForge, MemoryNotes
 
 TEAM = Team(
     (

@@ -11,7 +11,7 @@ from remand.domain.forge import ForgeAction, PullState, ReviewState
 from remand.domain.policy import Policy
 from remand.domain.task import Status
 from remand.testing.builders import a_submission, a_task
-from remand.testing.forge_fakes import a_review
+from tests.support.forge_fakes import a_review
 from tests.unit.app.forge.action_setup import DOWN, LEAD, NO, TEAM, Workshop
 
 LIFE = ["push", "open", "request", "merge", "close"]

@@ -9,8 +9,8 @@ from typing import NamedTuple
 from remand.app.prompts import RejectionContext, render_prompt
 from remand.domain.events.reviews import ReviewRejected
 from remand.domain.forge import Account, ForgeComment, ReviewState
-from remand.testing.forge_fakes import a_review
 from tests.corpus.comments import MARKER, Hostile, hostile_comments
+from tests.support.forge_fakes import a_review
 from tests.unit.app.forge.review_setup import LEAD, PR, STRANGER, Forged, a_remark
 from tests.unit.domain.feedback.section_reader import headings, read
 

@@ -14,9 +14,9 @@ from remand.domain.events.work import IssueImported
 from remand.domain.forge import Account
 from remand.domain.task import Priority
 from remand.testing.builders import LATER, MUCH_LATER, NOW, Session
-from remand.testing.forge_fakes import MemoryForge, an_account
 from tests.corpus.comments import MARKER, hostile_comments
 from tests.support.builders import FakeLedger
+from tests.support.forge_fakes import MemoryForge, an_account
 
 ANN, EVE = an_account("ann"), an_account("eve")
 SOURCE = ForgeSettings(kind="github", repository="octo/demo", api="https://api.github.com")

@@ -12,7 +12,7 @@ from remand.domain.policy import Policy
 from remand.domain.task import Status
 from remand.testing.builders import Session
 from remand.testing.fakes import FakeKeys
-from remand.testing.forge_fakes import a_review
+from tests.support.forge_fakes import a_review
 from tests.unit.app.forge.review_setup import LEAD, PR, Forged
 
 KEYS = FakeKeys("a stranger")

@@ -14,7 +14,7 @@ from remand.domain.events.reviews import Finding, ReviewBypassed, ReviewNoted, R
 from remand.domain.forge import Account, ForgeComment, PullState, ReviewState
 from remand.domain.policy import Policy
 from remand.domain.task import Status
-from remand.testing.forge_fakes import a_review, an_account
+from tests.support.forge_fakes import a_review, an_account
 from tests.unit.app.forge.review_setup import LEAD, PR, STRANGER, TESTER, Forged, a_remark
 
 NIT = ForgeComment(id="1", text="nit: spacing", author=LEAD, path="a.py", line=1)

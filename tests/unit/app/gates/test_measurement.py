@@ -35,7 +35,7 @@ from remand.domain.gate.gate import (
 from remand.domain.gate.message import render_report
 from remand.domain.gate.verdict import GateStatus
 from remand.integrity.result_records import ResultRecord
-from remand.testing.gate_fakes import FakeMirror, FakeSandbox, FixedTools, MemoryReports, a_gate_environment
+from tests.support.gate_fakes import FakeMirror, FakeSandbox, FixedTools, MemoryReports, a_gate_environment
 
 LINT = Gate(name="lint", command=("lint",), parser="lines", require={"max_errors": 0.0})
 TESTS = Gate(name="tests", command=("tests",), parser="lines", require={"max_failures": 0.0})

@@ -20,8 +20,8 @@ from remand.domain.events.tasks import TaskSubmitted
 from remand.domain.events.work import GateErrored, GatePassed
 from remand.domain.gate.verdict import GateStatus, Verdict
 from remand.domain.refusals import Refused
-from remand.testing.job_contract import MemoryJobs
 from tests.support.builders import FakeLedger, a_result, a_verdict
+from tests.support.job_contract import MemoryJobs
 
 KEY = "k-1"
 BASE = "b" * 40

@@ -12,8 +12,8 @@ from remand.app.gates.queued_work import PROBE_SECONDS, ProbeWorker, QueuedProbe
 from remand.app.ports import CommandOutcome
 from remand.app.requests import Rules
 from remand.testing.fakes import FakeKeys
-from remand.testing.job_contract import MemoryJobs
 from tests.support.builders import FakeLedger
+from tests.support.job_contract import MemoryJobs
 
 SEEN = CommandOutcome(7, "it fails", is_cut=True)
 SHA = "a" * 40

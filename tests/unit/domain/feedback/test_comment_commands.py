@@ -10,7 +10,7 @@ from remand.domain.feedback.comments import may_command
 from remand.domain.forge import ForgeComment, PullRequest
 from remand.domain.instant import add_seconds
 from remand.testing.builders import NOW, SHA
-from remand.testing.forge_fakes import an_account
+from tests.support.forge_fakes import an_account
 
 LEAD = an_account("octocat")
 SAID = "@remand unlock Alice for #42"

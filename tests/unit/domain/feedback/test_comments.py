@@ -7,7 +7,7 @@ import pytest
 from remand.domain.feedback.comments import findings_from_review, is_rejecting_review
 from remand.domain.forge import ForgeComment, ReviewState
 from remand.testing.builders import SHA
-from remand.testing.forge_fakes import a_review, an_account
+from tests.support.forge_fakes import a_review, an_account
 
 LEAD, STRANGER = an_account("octocat"), an_account("stranger")
 

@@ -13,8 +13,8 @@ from remand.domain.forge import (
     is_listed_account,
 )
 from remand.testing.builders import SHA, a_task
-from remand.testing.forge_fakes import a_review, an_account
 from tests.support.builders import OTHER_SHA, V1, a_round
+from tests.support.forge_fakes import a_review, an_account
 
 LEAD, TESS = an_account("octocat"), an_account("tess")
 APPROVED, DISMISSED, COMMENTED = ReviewState.APPROVED, ReviewState.DISMISSED, ReviewState.COMMENTED

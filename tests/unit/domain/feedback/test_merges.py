@@ -10,8 +10,8 @@ from remand.domain.feedback.pull_request_reviews import is_merge_of, is_new_merg
 from remand.domain.forge import PullRequest, PullState
 from remand.domain.task import Status, Task, update_task
 from remand.testing.builders import SHA, a_submission, a_task
-from remand.testing.forge_fakes import an_account
 from tests.support.builders import LEAD, OTHER_SHA
+from tests.support.forge_fakes import an_account
 
 ACCOUNT = an_account("octocat")
 TASK = a_task(status=Status.PROVISIONAL, submission=a_submission("Alice"))

@@ -22,8 +22,8 @@ from remand.domain.instant import add_seconds
 from remand.domain.refusals import MEANINGS, Refused
 from remand.domain.task import Status, update_task
 from remand.testing.builders import NOW, SHA, TREE, a_submission, a_task
-from remand.testing.forge_fakes import a_review, an_account
 from tests.support.builders import LEAD, OTHER_SHA, a_round
+from tests.support.forge_fakes import a_review, an_account
 
 ACCOUNT = an_account("octocat")
 TASK = a_task(status=Status.PROVISIONAL, submission=a_submission("Alice"))
