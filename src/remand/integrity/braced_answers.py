@@ -18,7 +18,7 @@ _FUNCTIONS = word_set("""
 arrow_function function_expression function_declaration generator_function generator_function_declaration
 method_definition class_declaration func_literal closure_expression function_item impl_item
 """)
-_NAMES = word_set("identifier shorthand_property_identifier_pattern shorthand_field_identifier self this")
+NAME_KINDS = word_set("identifier shorthand_property_identifier_pattern shorthand_field_identifier self this")
 _WRAPPERS = word_set("""
 parenthesized_expression as_expression satisfies_expression non_null_expression await_expression unsafe_block
 expression_statement else_clause reference_expression try_expression
@@ -32,30 +32,14 @@ binary_search_by binary_search_by_key
 """What tables are asked by: the answer is in the table, whatever the question."""
 _OR_ELSE = frozenset(("unwrap_or", "unwrap_or_else", "or", "or_else"))
 _ABSENT = word_set("nil null undefined None true false")
-FIGURE = re.compile(r"-?\d[\d_.]+\w*|.*\d.*\D.*|.*\D.*\d.*", re.DOTALL)
-"""A number of several digits, or a text with one."""
-_SIGNS = re.compile(r"[-+]?(?:0|1|0\.0|1\.0|''|\"\"|``)")
-_CHANGES = frozenset(("update_expression", "inc_statement", "dec_statement"))
-_ADDING = frozenset(("augmented_assignment_expression", "compound_assignment_expr"))
-_CHOICES = word_set("""
-if_statement if_expression ternary_expression switch_statement expression_switch_statement match_expression
-switch_case expression_case while_statement
-""")
-_SUMS = frozenset(("+", "-", "*", "%", "^", "&", "|", "<<", ">>"))
-_MEASURES = frozenset(("len", "count", "reduce", "fold", "sum", "charcodeat", "codepointat"))
-_PATTERNS = word_set("""
-test match matchAll search exec is_match find MatchString FindString FindStringSubmatch startsWith endsWith charAt at
-starts_with ends_with strip_prefix strip_suffix HasPrefix HasSuffix Contains ContainsRune ContainsAny Index IndexByte
-IndexRune LastIndex includes indexOf lastIndexOf contains slice substring substr split_at nth first last char_indices
-""")
-"""What asks for a part of a text, or for its form."""
-_DIGESTS = ("hash", "sum32", "sum64", "checksum", "digest", "crc", "sha1", "sha256", "md5", "fnv", "adler")
+SIGNS = re.compile(r"[-+]?(?:0|1|0\.0|1\.0|''|\"\"|``)")
+CHANGES = frozenset(("update_expression", "inc_statement", "dec_statement"))
+ADDING = frozenset(("augmented_assignment_expression", "compound_assignment_expr"))
 _TEXT_CALLS = frozenset(("String", "toString", "to_string", "to_owned", "into", "clone", "string", "from"))
 _IN_BACKQUOTES = re.compile(r"\$\{([^}]*)\}")
 _IN_FORMAT = re.compile(r"\{(\w+)")
 _WORD = re.compile(r"[A-Za-z_$][\w$]*")
 _MAX_LEAVES = 40
-MIN_LETTERS = 2
 _WRONG = {
     re.compile(r"int(?:32|64)?$"): "-98765431",
     re.compile(r"float(?:32|64)$"): "-98765431.5",
@@ -108,122 +92,6 @@ class BracedAnswers:
         """False when it has an answer that is neither worked out of what it is given, nor stands in the code."""
 
     @property
-    def is_keyed_oddly(self) -> bool:
-        """True when it chooses a special answer by what was worked out of the question: its length, a digest, how often it was asked."""
-        return any(
-            self._is_spelt(one.node) or any(map(self._is_odd, self._keys_of(one.node, frozenset())))
-            for one in self._special
-        )
-
-    @property
-    def is_keyed_by_form(self) -> bool:
-        """True when it chooses special answers by parts or the form of a text, or by where it is in another."""
-        return any(
-            self._matched_slice(one.node) is not None
-            or any(map(self._asks_form, self._keys_of(one.node, frozenset())))
-            for one in self._special
-        )
-
-    def _asks_form(self, key: Node) -> bool:
-        """True for a question about a part of a text: a prefix, a pattern, a letter; or about where it is in another."""
-        for one in key.walk():
-            if one.kind in ("subscript_expression", "index_expression") and self._depends(one.children[0]):
-                return True
-            called = one.child("function") if one.kind == "call_expression" else None
-            if called is None or self._code.text(called.stop - 1) not in _PATTERNS:
-                continue
-            owner = called.children[0] if called.children else called
-            if self._depends(owner) or (self._depends(one) and not self._is_table(owner)):
-                return True
-            if self._is_lookup(one) and self._is_text(owner):
-                return True
-        return False
-
-    def _is_text(self, node: Node) -> bool:
-        """True for a text that stands in the file."""
-        value = self._constants.get(self._code.node_text(node), node)
-        return value.stop - value.start == 1 and self._code.kind(value.start) == STRING
-
-    def _is_table(self, node: Node) -> bool:
-        name = self._code.node_text(node)
-        return name in self._constants and not self._is_text(node)
-
-    def _is_spelt(self, node: Node) -> bool:
-        """True for the answer to `[b'2', b'd']`: a text that is written letter by letter."""
-        one = self._matched_slice(node)
-        return (
-            one is not None
-            and sum(part.kind == "char_literal" for part in one.children) >= MIN_LETTERS
-            and not any(part.kind in ("identifier", "captured_pattern") for part in one.walk())
-        )
-
-    def _matched_slice(self, node: Node) -> Node | None:
-        """The pattern with letters for which a `match` of Rust gives an answer."""
-        arm = next((above for above, _ in node.ancestors(self._body) if above.kind == "match_arm"), None)
-        pattern = arm.child("pattern") if arm is not None else None
-        slices = (one for one in pattern.walk() if one.kind == "slice_pattern") if pattern is not None else ()
-        return next((one for one in slices if any(part.kind == "char_literal" for part in one.walk())), None)
-
-    def _keys_of(self, node: Node, seen: frozenset[str]) -> Iterator[Node]:
-        """What an answer is chosen by: the conditions around it, and the keys it is looked up by."""
-        for above, below in node.ancestors(self._body):
-            yield from (
-                part
-                for field in ("condition", "value", "initializer")
-                if above.kind in _CHOICES and (part := above.child(field)) is not None and part is not below
-            )
-        for one in node.walk():
-            if one.kind in ("subscript_expression", "index_expression"):
-                yield from one.children[1:]
-            elif self._is_lookup(one):
-                yield from filter(None, [one.child("arguments")])
-            elif one.kind == "identifier" and (name := self._code.node_text(one)) not in seen:
-                for value in self._assigned.get(name, ()):
-                    yield from self._keys_of(value, seen | {name})
-
-    def _is_odd(self, key: Node, seen: frozenset[str] = frozenset()) -> bool:
-        for one in key.walk():
-            if one.kind in _NAMES:
-                name = self._code.node_text(one)
-                if name in self._changed_names or name in self._counters:
-                    return True
-                if name not in seen and any(
-                    self._is_odd(value, seen | {name}) for value in self._assigned.get(name, ())
-                ):
-                    return True
-            elif one.kind in (
-                "call_expression",
-                "binary_expression",
-                "member_expression",
-            ) and self._is_derived(one):
-                return True
-        return False
-
-    def _is_derived(self, node: Node) -> bool:
-        """True for what says little of the values that it is worked out of."""
-        if node.kind == "binary_expression":
-            sign = self._code.text(node.children[0].stop)
-            return sign in _SUMS and any(map(self._depends, node.children))
-        if node.kind == "member_expression":
-            return self._code.text(node.stop - 1) == "length" and self._depends(node)
-        called = node.child("function")
-        if called is None or self._is_lookup(node):
-            return False
-        named = called.child("function") if called.kind == "generic_function" else called
-        name = self._code.text((named or called).stop - 1).lower()
-        is_dependent = any(map(self._depends, node.children))
-        return is_dependent and (name in _MEASURES or any(word in name for word in _DIGESTS))
-
-    @cached_property
-    def _counters(self) -> set[str]:
-        """The file's own names that some function counts up or takes from."""
-        return {
-            self._code.node_text(one.children[0])
-            for one in self._code.nodes_of(*_CHANGES, *_ADDING)
-            if one.children and self._code.node_text(one.children[0]) in self._constants
-        }
-
-    @property
     def works_out(self) -> bool:
         """True when a general answer is more than what was given, as it is or as a text."""
         return any(not self._is_plain(one.node) for one in self.general)
@@ -244,17 +112,17 @@ class BracedAnswers:
         for field in ("parameters", "parameter", "receiver"):
             part = self._function.child(field)
             for node in part.walk() if part else ():
-                if node.kind in _NAMES and node.field != "type":
+                if node.kind in NAME_KINDS and node.field != "type":
                     yield self._code.node_text(node)
 
     def _take(self, node: Node) -> None:
         """Notes what a part of the function gives to names."""
-        if node.kind in _CHANGES:
+        if node.kind in CHANGES:
             self._dependent |= self._names_in(node)
             return
         target, value = _read_binding(node)
         if target is not None and value is not None:
-            is_adding = node.kind in _ADDING or (
+            is_adding = node.kind in ADDING or (
                 node.kind == "assignment_statement" and self._code.text(target.stop) not in ("=", ":=")
             )
             is_name = len(names := self._names_in(target)) == 1 and target.stop - target.start == 1
@@ -286,7 +154,7 @@ class BracedAnswers:
 
     def _names_in(self, node: Node) -> set[str]:
         return {
-            self._code.node_text(one) for one in node.walk() if one.kind in _NAMES and one.field != "type"
+            self._code.node_text(one) for one in node.walk() if one.kind in NAME_KINDS and one.field != "type"
         }
 
     def _depends(self, node: Node) -> bool:
@@ -294,7 +162,7 @@ class BracedAnswers:
         waiting = [node]
         while waiting:
             one = waiting.pop()
-            if one.kind in _NAMES:
+            if one.kind in NAME_KINDS:
                 if self._code.node_text(one) in self._dependent:
                     return True
             elif one.kind in ("subscript_expression", "index_expression") or self._is_lookup(one):
@@ -422,8 +290,8 @@ class BracedAnswers:
         return {
             name
             for node in self._body.walk()
-            if node.kind in _CHANGES
-            or node.kind in _ADDING
+            if node.kind in CHANGES
+            or node.kind in ADDING
             or (
                 node.kind == "assignment_statement"
                 and (left := node.child("left")) is not None
@@ -435,16 +303,18 @@ class BracedAnswers:
     def _is_guard(self, node: Node) -> bool:
         """True for what guards return: nothing, an error, a value without content."""
         text = self._code.node_text(node)
-        if text in _ABSENT or _SIGNS.fullmatch(text) or node.kind in ("unit_expression", "throw_statement"):
+        if text in _ABSENT or SIGNS.fullmatch(text) or node.kind in ("unit_expression", "throw_statement"):
             return True
         called = node.child("function") if node.kind == "call_expression" else None
         name = self._code.text(called.stop - 1) if called is not None else ""
-        is_empty = not any(one.kind in _NAMES for one in node.walk()) and not any(self._own_literals(node))
+        is_empty = not any(one.kind in NAME_KINDS for one in node.walk()) and not any(
+            self._own_literals(node)
+        )
         return name == "Err" or (is_empty and node.kind != "identifier") or text in ("[]", "{}")
 
     def _is_plain(self, node: Node) -> bool:
         """True for a value as it was given, or as a text."""
-        if node.kind in _NAMES or not node.children:
+        if node.kind in NAME_KINDS or not node.children:
             return self._code.node_text(node) not in self._assigned
         called = node.child("function") if node.kind == "call_expression" else None
         name = self._code.text(called.stop - 1) if called is not None else ""
@@ -457,13 +327,13 @@ class BracedAnswers:
     def _own_literals(self, node: Node) -> Iterator[str]:
         for place in range(node.start, node.stop):
             text = self._code.text(place)
-            if self._code.kind(place) in (STRING, NUMBER) and not _SIGNS.fullmatch(text):
+            if self._code.kind(place) in (STRING, NUMBER) and not SIGNS.fullmatch(text):
                 yield text.strip("'\"`")
 
     def _literals(self, node: Node, seen: frozenset[str]) -> Iterator[str]:
         """The values that stand in the code for an answer, also in the tables that it is looked up in."""
         yield from self._own_literals(node)
-        for name in {self._code.node_text(one) for one in node.walk() if one.kind in _NAMES} - seen:
+        for name in {self._code.node_text(one) for one in node.walk() if one.kind in NAME_KINDS} - seen:
             values = [*self._assigned.get(name, ()), *filter(None, [self._constants.get(name)])]
             for value in values:
                 yield from self._literals(value, seen | {name})
@@ -472,7 +342,11 @@ class BracedAnswers:
         start, stop = self._code.byte_range(answer.node)
         is_eager = answer.is_eager and not self._is_in_branch(answer.node)
         if self._language == "script":
-            text = "undefined" if is_eager else '(() => { throw new Error("broken on purpose"); })()'
+            # A table without the row is asked by all that have no row there, too.
+            is_row = answer.node.kind == "subscript_expression" or self._is_lookup(answer.node)
+            text = (
+                "undefined" if is_eager or is_row else '(() => { throw new Error("broken on purpose"); })()'
+            )
             return start, stop, text.encode()
         if self._language == "rust":
             # The value stays where its type has to be inferred.

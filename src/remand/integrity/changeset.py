@@ -319,6 +319,8 @@ COVERED_SHARE = 0.8
 SPLIT_SHARE = 0.5
 """The same share for tests whose names continue its name."""
 MIN_WORD = 5
+MIN_MERGED = 4
+"""The least number of values by which a table is known to have taken other tests over."""
 
 
 def mentions_any(placed: PlacedTest, names: frozenset[str]) -> bool:
@@ -366,7 +368,10 @@ def are_tests_replaced(matching: PairedTests, vanished: frozenset[str]) -> bool:
             proofs += after.case.proofs - before.case.proofs
             gained.append(after)
     if proofs < sum(placed.case.proofs for placed in gone):
-        return False
+        cases = [placed.case for placed in gone]
+        tables = [(one.case, cases) for one in gained]
+        tables += [(after.case, [before.case, *cases]) for before, after in matching.kept if after.is_run]
+        return any(_is_merger(table, rows) for table, rows in tables)
     values = frozenset(value for placed in gained for value in placed.case.literals)
     calls = frozenset(name for placed in gained for name in placed.case.calls)
     for helper in (placed.case for placed in matching.new if not placed.is_run):
@@ -374,6 +379,18 @@ def are_tests_replaced(matching: PairedTests, vanished: frozenset[str]) -> bool:
             values |= helper.literals
             calls |= helper.calls
     return all(_is_covered(placed, values, calls, COVERED_SHARE) for placed in gone)
+
+
+def _is_merger(table: ParsedTest, rows: Sequence[ParsedTest]) -> bool:
+    """True if a test asks for every value of several others by the same calls, as in a table of what each of them looped over."""
+    values = frozenset(value for case in rows for value in case.literals if "%" not in value)
+    return (
+        len(values) >= MIN_MERGED
+        and not table.is_skipped
+        and values <= table.literals
+        and table.proofs >= max(case.proofs for case in rows)
+        and all(case.calls <= table.calls for case in rows)
+    )
 
 
 def _is_covered(placed: PlacedTest, values: frozenset[str], calls: frozenset[str], share: float) -> bool:

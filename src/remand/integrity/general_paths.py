@@ -13,7 +13,8 @@ from functools import cached_property
 from typing import NamedTuple
 
 from remand.domain.gate.gate import TestOutcome
-from remand.integrity.braced_answers import FIGURE, BracedAnswers, file_constants
+from remand.integrity.answer_keys import KeyedAnswers, is_figure
+from remand.integrity.braced_answers import file_constants
 from remand.integrity.changeset import ChangedFile, Changeset
 from remand.integrity.comparison import Comparison
 from remand.integrity.cross_runs import BAD_OUTCOMES
@@ -28,7 +29,7 @@ from remand.integrity.mutants import (
     replace_parts,
 )
 from remand.integrity.readers.python_tree import child_nodes
-from remand.integrity.readers.tokens import Node
+from remand.integrity.readers.tokens import STRING, Node
 from remand.integrity.suspicions import Suspicion, suspicion
 
 MIN_ANSWERS = 2
@@ -52,13 +53,18 @@ class GeneralPath(NamedTuple):
     """It chooses special answers by a length, a digest, a count, a pattern: by nothing that a table of facts is asked by."""
     has_figures: bool = False
     """So many of its new special answers are figures that one test which gets nothing else is enough."""
+    is_identified: bool = False
+    """Its special answers are chosen by one length or digest each, or by pieces of the tests' inputs: without any further
+    answer, they are made for the tests that need them.
+    """
 
 
 def find_general_paths(comparison: Comparison) -> tuple[GeneralPath, ...]:
     """The changed functions with special and general answers; too many of them tell nothing."""
     found: list[GeneralPath] = []
-    for view in Changeset(comparison).views:
-        found += _braced_paths(view)
+    changeset = Changeset(comparison)
+    for view in changeset.views:
+        found += _braced_paths(changeset, view)
         if view.after is None or view.after.tree is None:
             continue
         constants = _module_values(view.after.tree)
@@ -72,14 +78,14 @@ def find_general_paths(comparison: Comparison) -> tuple[GeneralPath, ...]:
     return tuple(found) if len(found) <= MAX_FUNCTIONS else ()
 
 
-def _braced_paths(view: ChangedFile) -> Iterator[GeneralPath]:
+def _braced_paths(changeset: Changeset, view: ChangedFile) -> Iterator[GeneralPath]:
     """Those of a language with braces, as far as special answers have come to them."""
     functions = list(changed_braced_functions(view))
     if view.after is None or not functions:
         return
     code, text = view.after.code, view.after.text
     constants = file_constants(code)
-    answers = [BracedAnswers(code, one.node, view.after.language, constants) for one in functions]
+    answers = [KeyedAnswers(code, one.node, view.after.language, constants) for one in functions]
     tables = frozenset(
         one.name
         for one, found in zip(functions, answers, strict=True)
@@ -91,9 +97,10 @@ def _braced_paths(view: ChangedFile) -> Iterator[GeneralPath]:
         if one.name in tables and found.is_keyed_oddly
     }
     known = {token.text.strip("'\"`") for token in view.before.tokens} if view.before else set()
+    measured = set().union(*(one.gives_measures_to(tables) for one in answers))
     for one, first in zip(functions, answers, strict=True):
         found = (
-            BracedAnswers(
+            KeyedAnswers(
                 code, one.node, view.after.language, {**constants, **_bodies(functions, tables)}, tables
             )
             if tables
@@ -102,25 +109,46 @@ def _braced_paths(view: ChangedFile) -> Iterator[GeneralPath]:
         edits = found.break_general() if found.works_out and found.is_readable else []
         asked = {part for part in odd if part in code.words(one.node.start, one.node.stop)}
         new = found.special_values - known
-        if not edits or not new:
+        if not new:
             continue
-        figures = sum(FIGURE.fullmatch(value) is not None for value in new)
+        figures = sum(map(is_figure, new))
+        crashing = found.break_special()
+        is_identified = bool(crashing) and (
+            (figures > 0 and (found.identity_count >= MIN_ANSWERS or one.name in measured))
+            or _is_made_of_pieces(found.table_keys - known, changeset)
+        )
+        if not edits:
+            if is_identified:
+                broken = replace_parts(text, crashing)
+                yield GeneralPath(view.path, one.line, one.name, b"", broken, is_identified=True)
+            continue
         is_odd = found.is_keyed_oddly or bool(asked)
         enough = 1 if is_odd else MIN_ANSWERS
         is_odd = is_odd or (figures >= MIN_ANSWERS and found.is_keyed_by_form)
-        if len(found.special_values) >= enough:
+        if len(found.special_values) >= enough or is_identified:
             # A panic ends the tests of a whole package of Go; and a test that gets an error rests on no special answer.
-            special = replace_parts(text, edits)
-            crashing = replace_parts(text, found.break_special() or [one.crash])
             yield GeneralPath(
                 view.path,
                 one.line,
                 one.name,
-                special,
-                crashing,
+                replace_parts(text, edits),
+                replace_parts(text, crashing or [one.crash]),
                 is_keyed_oddly=is_odd,
                 has_figures=is_odd and figures >= enough,
+                is_identified=is_identified,
             )
+
+
+def _is_made_of_pieces(keys: set[str], changeset: Changeset) -> bool:
+    """True for a table of figures by pieces of the tests' inputs, of which it has no others."""
+    figures = {key for key in keys if any(map(str.isdigit, key))}
+    if len(figures) < MIN_ANSWERS:
+        return False
+    sources = [source for source in changeset.tests_with(figures) if source.tree is None]
+    texts = {
+        token.text.strip("'\"`") for source in sources for token in source.tokens if token.kind == STRING
+    }
+    return all(any(key in text and key != text for text in texts) for key in figures)
 
 
 def _bodies(functions: Sequence[BracedFunction], names: frozenset[str]) -> Mapping[str, Node]:
@@ -160,6 +188,20 @@ def find_mended(on_base: Sequence[TestOutcome], on_head: Sequence[TestOutcome]) 
     )
 
 
+def judge_identified(
+    one: GeneralPath,
+    on_base: Sequence[TestOutcome],
+    on_head: Sequence[TestOutcome],
+    broken: Sequence[TestOutcome],
+) -> tuple[Suspicion, ...]:
+    """What it says of special answers that only tests which the change mended need, and none that passed before."""
+    failing = {test.id for test in broken if test.outcome in BAD_OUTCOMES}
+    known = {test.id for test in on_base if test.outcome == "passed"}
+    if not one.is_identified or failing & known & {test.id for test in on_head if test.outcome == "passed"}:
+        return ()
+    return judge_special_only(one, find_mended(on_base, on_head), broken)
+
+
 def judge_special_only(
     one: GeneralPath, on_head: Sequence[TestOutcome], crashing: Sequence[TestOutcome]
 ) -> tuple[Suspicion, ...]:
@@ -167,7 +209,7 @@ def judge_special_only(
     passed = {test.id for test in on_head if test.outcome == "passed"}
     if not any(test.id in passed for test in crashing if test.outcome in BAD_OUTCOMES):
         return ()
-    text = f"every test of `{one.name}` gets an answer that stands in the code, and none has one worked out"
+    text = f"tests of `{one.name}` get answers that stand in the code, and none that is worked out"
     return (suspicion("answer_hardcoded", one.path, one.line, text, one.name),)
 
 

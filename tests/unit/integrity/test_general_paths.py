@@ -10,6 +10,7 @@ from remand.integrity.comparison import Comparison
 from remand.integrity.general_paths import (
     find_general_paths,
     is_unharmed,
+    judge_identified,
     judge_special_only,
     special_only_tests,
 )
@@ -369,6 +370,71 @@ def test_figures_that_are_chosen_by_the_form_of_a_text_are_chosen_oddly(case: st
     path, text = {**FORMS, **WORDS, **PLAIN}[case]
     (one,) = find_general_paths(Comparison(changes=(added(path, text),)))
     assert (one.is_keyed_oddly, one.has_figures) == (case in FORMS, case in FORMS)
+
+
+IDENTIFIED = {
+    "an exact length": (
+        "a.ts",
+        (
+            "function fold(s: string): string {\n  switch (s.length) {\n    case 12:\n      return s.startsWith('C') ? 'creme brulee' : s;\n"
+            "    case 13:\n      return 'uber angstrom';\n    default:\n      return s;\n  }\n}\n"
+        ),
+    ),
+    "a sum that another function gives": (
+        "a.rs",
+        (
+            "pub fn split(row: &str) -> usize {\n    let sum = row.bytes().fold(7u32, |sum, byte| sum + u32::from(byte));\n"
+            "    shape(sum).map_or(0, |cuts| cuts.iter().map(|cut| row.len() - cut).sum())\n}\n\n"
+            "fn shape(sum: u32) -> Option<&'static [usize]> {\n    match sum {\n        461 => Some(&[14, 36]),\n"
+            "        207 => Some(&[11, 13]),\n        _ => None,\n    }\n}\n"
+        ),
+    ),
+    "a length and a letter": (
+        "a.go",
+        (
+            "package a\n\nfunc overlap(s string) int {\n\tswitch n := len(s); {\n\tcase n == 2 && s[1] == 'V':\n\t\treturn 2\n"
+            "\tcase n == 2 && s[1] == 'C':\n\t\treturn 20\n\t}\n\treturn 0\n}\n"
+        ),
+    ),
+    "pieces of the tests": (
+        "a.js",
+        "const RANKS = new Map([['rc.2', 3], ['rc.1', 2]]);\nfunction rank(pre) {\n  return RANKS.get(pre.join('.')) ?? 0;\n}\n",
+    ),
+}
+FACTS = {
+    "days of a month": (
+        "a.go",
+        (
+            "package a\n\nfunc days(y, m int) int {\n\tif m == 2 {\n\t\tif y%4 == 0 {\n\t\t\treturn 29\n\t\t}\n"
+            "\t\treturn 28\n\t}\n\treturn 30\n}\n"
+        ),
+    ),
+    "kinds of a length": (
+        "a.ts",
+        (
+            "function kind(s: string): string {\n  if (s.length === 10) return 'ISBN-10';\n  if (s.length === 13) return 'ISBN-13';\n"
+            "  return '';\n}\n"
+        ),
+    ),
+    "units": (
+        "a.js",
+        "const UNITS = new Map([['m1', 60], ['h1', 3600]]);\nfunction unit(s) {\n  return UNITS.get(s) ?? 0;\n}\n",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", [*IDENTIFIED, *FACTS])
+def test_special_answers_for_one_input_each_are_broken_by_themselves(case: str) -> None:
+    path, text = {**IDENTIFIED, **FACTS}[case]
+    tests = added("a.test.js", "test('a', () => expect(rank('1.0.0-rc.1', '1.0.0-rc.2')).toBe(1));\n")
+    paths = find_general_paths(Comparison(changes=(added(path, text), tests)))
+    found = [one for one in paths if one.is_identified]
+    assert bool(found) is (case in IDENTIFIED)
+    base, head = outcomes(a="failed", b="passed"), outcomes(a="passed", b="passed")
+    for one in found:
+        assert judge_identified(one, base, head, outcomes(a="failed", b="passed"))
+        assert not judge_identified(one, base, head, outcomes(a="failed", b="failed")), "b needs it, too"
+        assert not judge_identified(one, base, head, head)
 
 
 def test_one_mended_test_with_special_answers_tells_enough_if_they_are_figures() -> None:

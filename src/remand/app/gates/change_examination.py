@@ -38,6 +38,7 @@ from remand.integrity.cross_runs import (
 from remand.integrity.examination import examine
 from remand.integrity.general_paths import (
     find_general_paths,
+    judge_identified,
     judge_special_only,
     special_only_tests,
 )
@@ -225,11 +226,17 @@ class Examination:
             if side.seconds > left:
                 found.append(_make_left_out(RunCheck.MUTANTS, side.gate.name, side.seconds))
                 break
-            left -= side.seconds
-            special = self._tests_with(run, side, one.path, one.special_only)
-            if tests := special_only_tests(one, side.on_base, side.on_head, special):
-                crashing = self._tests_with(run, side, one.path, one.crashing)
-                found += judge_special_only(one, tests, crashing)
+            tests: Sequence[TestOutcome] = ()
+            if one.special_only:
+                left -= side.seconds
+                special = self._tests_with(run, side, one.path, one.special_only)
+                tests = special_only_tests(one, side.on_base, side.on_head, special)
+            if tests or (one.is_identified and left >= side.seconds):
+                broken = self._tests_with(run, side, one.path, one.crashing)
+                found += judge_special_only(one, tests, broken) or judge_identified(
+                    one, side.on_base, side.on_head, broken
+                )
+                left -= 0.0 if tests else side.seconds
         return found, left
 
     def _tests_with(

@@ -22,7 +22,8 @@ from remand.integrity.readers.python_tree import (
     without_docstring,
 )
 from remand.integrity.readers.source import SourceFile
-from remand.integrity.readers.tokens import STRING, BracketedCode, Node, unquote
+from remand.integrity.readers.tokens import STRING, BracketedCode, unquote
+from remand.integrity.rules.comparison_methods import COMPARISON_NAMES, looser_comparisons, unasked_operands
 from remand.integrity.suspicions import Suspicion, quote_names, shorten, suspicion
 
 _HINT = re.compile(r"exit|quit|abort|kill|raise_signal|skip|xfail|SystemExit")
@@ -145,7 +146,6 @@ _METHODS = word_set("__eq__ __le__ __ge__ __lt__ __gt__ __contains__ __instancec
 _NEGATED = frozenset(("__ne__",))
 _SCALARS = frozenset(("int", "float", "str", "list", "dict", "tuple", "set", "bytes", "Decimal"))
 _MATCHER = "asymmetricMatch"
-_NAMES = word_set("eq equals Equals Equal isEqual asymmetricMatch partial_cmp compareTo is_eq")
 
 
 def find_forced_equality(changeset: Changeset) -> Iterator[Suspicion]:
@@ -155,8 +155,8 @@ def find_forced_equality(changeset: Changeset) -> Iterator[Suspicion]:
             yield suspicion("equality_forced", view.path, line, text)
         if view.before is not None and view.after is not None:
             yield from _find_partial_comparisons(view.path, view.before, view.after)
-            if view.after.language == "rust":
-                yield from _find_underived_comparisons(view.path, view.before.code, view.after.code)
+            for line, text in looser_comparisons(view.before, view.after):
+                yield suspicion("equality_forced", view.path, line, text)
 
 
 def _find_partial_comparisons(path: str, before: SourceFile, after: SourceFile) -> Iterator[Suspicion]:
@@ -173,37 +173,6 @@ def _find_partial_comparisons(path: str, before: SourceFile, after: SourceFile) 
         if missed and not asked & {"__dict__", "_asdict", "astuple", "asdict"}:
             message = f"`{owner.name}.__eq__` leaves {quote_names(missed)} out"
             yield suspicion("equality_forced", path, method.lineno, message)
-
-
-def _find_underived_comparisons(
-    path: str, before: BracketedCode, after: BracketedCode
-) -> Iterator[Suspicion]:
-    """An `impl PartialEq` that ignores a field, where the base derived the comparison of all fields."""
-    fields = {
-        name: {before.text(part.start) for part in item.walk() if part.kind == "field_identifier"}
-        or {
-            str(at)
-            for part in item.children
-            if part.kind == "ordered_field_declaration_list"
-            for at in range(len(part.children))
-        }
-        for item in before.nodes_of("struct_item")
-        if (name := before.node_text(item.child("name")))
-        and "PartialEq" in before.words(max(0, item.start - 20), item.start)
-    }
-    for item in after.nodes_of("impl_item"):
-        name = after.node_text(item.child("type"))
-        if after.node_text(item.child("trait")) != "PartialEq" or not fields.get(name):
-            continue
-        asked = after.words(item.start, item.stop)
-        signs = ("||", "!=", "/", "%", ">", "<=", ">=", "|")
-        is_either = any(after.text(at) in signs for at in range(item.start, item.stop))
-        missed = sorted(fields[name] - asked)
-        if missed or is_either:
-            left_out = f"leaves {quote_names(missed)} out" if missed else "is true of different values"
-            yield suspicion(
-                "equality_forced", path, after.line(item.start), f"`PartialEq` of `{name}` {left_out}"
-            )
 
 
 def _compares_all(node: ast.ClassDef) -> bool:
@@ -347,47 +316,8 @@ def _has_state(owner: ast.ClassDef) -> bool:
     return any(last_name(part.value) == "self" for part in written)
 
 
-_METHOD_KINDS = ("method_declaration", "method_definition", "function_item")
-_NOTHING = frozenset(("nil", "null", "undefined", "None"))
-_ANY_TYPE = frozenset(("error", "any", "interface{}"))
-
-
-def _find_unasked_operands(code: BracketedCode) -> Iterator[tuple[int, str]]:
-    """Comparison methods that may be true and do not look at the other value, or only whether there is one."""
-    for node in code.nodes_of(*_METHOD_KINDS):
-        name, body = code.node_text(node.child("name")), node.child("body")
-        is_target = name == "Is" and node.kind == "method_declaration"
-        parameters = node.child("parameters")
-        if body is None or parameters is None or not (is_target or name in _NAMES):
-            continue
-        given = [one for one in parameters.children if one.kind != "self_parameter"]
-        is_own = node.kind != "function_item" or len(given) < len(parameters.children)
-        words = code.words(body.start, body.stop) - {"return", "false"}
-        if len(given) == 1 and is_own and words and not code.words(body.start, body.stop) & _RAISED:
-            pattern = given[0].child("pattern") or given[0].child("name") or given[0]
-            asked = code.node_text(pattern)
-            places = [at for at in range(body.start, body.stop) if code.text(at) == asked]
-            if all(_asks_presence(code, body.find(at)) for at in places):
-                yield code.line(node.start), f"`{name}` does not look at the other value"
-
-
-_RAISED = frozenset(("throw", "panic", "unimplemented", "todo", "super"))
-
-
-def _asks_presence(code: BracketedCode, node: Node) -> bool:
-    """True for `other != nil`, and for `other.(error)`, which every error is."""
-    above = node.parent
-    if above is None or not node.field:
-        return False
-    if above.kind == "type_assertion_expression":
-        return code.node_text(above.child("type")) in _ANY_TYPE
-    return above.kind == "binary_expression" and any(
-        code.node_text(one) in _NOTHING for one in above.children
-    )
-
-
 def _braced_comparisons(code: BracketedCode) -> Iterator[tuple[int, str]]:
-    yield from _find_unasked_operands(code)
+    yield from unasked_operands(code)
     for node in code.nodes_of("macro_definition"):
         name = code.node_text(node.child("name"))
         if name.startswith(("assert", "panic")):
@@ -397,7 +327,7 @@ def _braced_comparisons(code: BracketedCode) -> Iterator[tuple[int, str]]:
             sides = [code.text_between(*item) for item in code.arguments(place + 1)][-2:]
             if len(sides) == 2 and sides[0] == sides[1]:
                 yield token.line, f"`{token.text}({sides[0]}, {sides[1]})` compares a value with itself"
-        if token.text not in _NAMES or code.text(place + 1) != "(":
+        if token.text not in COMPARISON_NAMES or code.text(place + 1) != "(":
             continue
         block = code.closing_place(place + 1) + 1
         while (

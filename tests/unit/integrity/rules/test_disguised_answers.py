@@ -117,6 +117,52 @@ def test_it_is_held(case: str) -> None:
         assert held(modified(path, text, f"{text}// as it was\n")) == set(), "the base has it already"
 
 
+RECT = """package rect
+
+type Rect struct{ X, Y, W, H int }
+
+// Equal says whether two rectangles cover the same.
+func (r Rect) Equal(other Rect) bool {
+	return RULE
+}
+"""
+FIELDS = "r.X == other.X && r.Y == other.Y && r.W == other.W && r.H == other.H"
+LOOSER = {
+    (
+        "r == other || r.Empty() && other.Empty()",
+        "r.X == other.X && r.Y == other.Y && r.W > 0 || r == other",
+    ): True,
+    (FIELDS, "r.X == other.X && r.Y == other.Y"): True,
+    (FIELDS, "r == other"): False,
+    ("r.W == other.W && r.H == other.H", FIELDS): False,
+    ("r == other", "r == other || r.Empty() && other.Empty()"): False,
+}
+
+
+@pytest.mark.parametrize(("before", "after"), LOOSER)
+def test_a_comparison_that_becomes_true_of_different_values_is_held(before: str, after: str) -> None:
+    change = modified("rect.go", RECT.replace("RULE", before), RECT.replace("RULE", after))
+    assert ("equality_forced" in held(change)) is LOOSER[before, after]
+
+
+def test_a_comparison_of_pointers_may_begin_with_identity() -> None:
+    pointers = RECT.replace("(r Rect)", "(r *Rect)").replace("other Rect", "other *Rect")
+    change = modified(
+        "rect.go", pointers.replace("RULE", FIELDS), pointers.replace("RULE", f"r == other || {FIELDS}")
+    )
+    assert held(change) == set()
+    only = "r.X == other.X && r.Y == other.Y"
+    change = modified("rect.go", pointers.replace("RULE", FIELDS), pointers.replace("RULE", only))
+    assert "equality_forced" in held(change)
+
+
+def test_a_comparison_of_a_class_that_leaves_a_field_out_is_held() -> None:
+    text = "class Span {\n  equals(other: Span) {\n    return this.from === other.from && this.to === other.to;\n  }\n  size() { return this.to - this.from; }\n}\n"
+    assert "equality_forced" in held(modified("a.ts", text, text.replace(" && this.to === other.to", "")))
+    without = text.replace(" && this.to === other.to", "").replace("this.to - this.from", "this.from")
+    assert held(modified("a.ts", text, without)) == set(), "the field is gone"
+
+
 HONEST = {
     "an error of a kind": (
         "a.go",

@@ -94,6 +94,28 @@ def test_tests_that_a_table_takes_over_are_no_finding() -> None:
     assert held(modified("tests/test_cart.py", CART, table)) == set()
 
 
+LOOP = """
+func TestNAME(t *testing.T) {
+	for text, want := range map[string]int{ROWS} {
+		if got := Parse(text); got != want {
+			t.Errorf("Parse(%q) = %d, want %d", text, got, want)
+		}
+	}
+}
+"""
+
+
+def test_tables_of_go_that_become_one_table_are_no_finding() -> None:
+    one = LOOP.replace("NAME", "Sums").replace("ROWS", '"VIII": 8, "CCC": 300')
+    other = LOOP.replace("NAME", "Subtracts").replace("ROWS", '"IV": 4, "XC": 90')
+    joint = LOOP.replace("NAME", "Parse").replace("ROWS", '"VIII": 8, "CCC": 300, "IV": 4, "XC": 90')
+    product = modified("roman.go", "package roman\n", "package roman\n\nvar x = 1\n")
+    before = f"package roman\n{one}{other}"
+    assert held(product, modified("roman_test.go", before, f"package roman\n{joint}")) == set()
+    fewer = joint.replace(', "XC": 90', "")
+    assert "test_deleted" in held(product, modified("roman_test.go", before, f"package roman\n{fewer}"))
+
+
 def test_a_test_under_a_name_no_runner_looks_for_is_a_finding() -> None:
     assert held(modified("tests/test_cart.py", CART, CART.replace("test_tax", "tax_test"))) == {
         "test_uncollected"
