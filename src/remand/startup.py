@@ -11,6 +11,10 @@ from _thread import RLock
 
 VERSION = "0.1.0"
 """What is installed. A call is only sent to a coordinator of the same version."""
+COMMAND_LINE = (sys.executable, "-P", "-m", "remand.interfaces.cli.entry")
+"""How our command line is started as a process: `-P` keeps modules of the working folder out."""
+AGENT_COMMAND_LINE = (*COMMAND_LINE[:-1], "remand.interfaces.cli.agent_socket.runner")
+"""The same for a call in an agent's name."""
 TYPE_CHECKING = False  # as in typing, which takes longer to load than all that a hook call needs
 
 LAZY_MODULES = frozenset(

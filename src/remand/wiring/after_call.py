@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 
 from remand.adapters.gates import background_runs
 from remand.adapters.stores.sqlite_views import read_unseen
@@ -14,6 +13,7 @@ from remand.app import notices
 from remand.app.record_files import RecordFileUpdater, record_folders
 from remand.app.reminders import AfterCall, UnseenCounts
 from remand.config import inherited_environment
+from remand.startup import COMMAND_LINE
 from remand.wiring.open_ledger import OpenLedger
 from remand.wiring.startup import LedgerLocation, folders_of
 
@@ -58,6 +58,6 @@ def notice_delivery(opened: OpenLedger) -> notices.NoticeDelivery:
 
 def _start_delivery(place: LedgerLocation) -> None:
     """Starts a process that sends notices, unless one is already running: no command waits for a channel."""
-    call = [sys.executable, "-P", "-m", "remand.interfaces.cli.entry", "-C", place.root, "notify", "--paced"]
+    call = [*COMMAND_LINE, "-C", place.root, "notify", "--paced"]
     environment = inherited_environment(*notice_channels.private_variables(inherited_environment()))
     background_runs.BackgroundRuns(folders_of(place).notices).start("notify", call, environment)

@@ -22,9 +22,8 @@ from remand.domain.access.coordinator_start import (
     StartFacts,
     start_obstacle,
 )
+from remand.startup import COMMAND_LINE
 
-MODULE = "remand.interfaces.cli.entry"
-"""The module of our command line, by name because adapters must not import it."""
 PROCESS_NAME = b"remand-serve"
 RETRY_SECONDS = 60.0
 """The seconds after a failed start during which other commands do not try again."""
@@ -163,7 +162,7 @@ def start_in_background(socket: str, log: str, root: str, environment: Mapping[s
         os.makedirs(os.path.dirname(log), mode=0o700, exist_ok=True)
         with open(log, "wb") as errors:
             subprocess.Popen(
-                [sys.executable, "-P", "-m", MODULE, "-C", root, "serve", "--no-http", "--background"],
+                [*COMMAND_LINE, "-C", root, "serve", "--no-http", "--background"],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=errors,

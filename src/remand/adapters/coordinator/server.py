@@ -27,6 +27,7 @@ from remand.app.errors import EnvironmentFault, LedgerReplaced
 from remand.app.ledger import Ledger, UnsyncedAnswers
 from remand.app.requests import Acceptance, Answer, Request
 from remand.ledger.problems import BadLine
+from remand.startup import COMMAND_LINE
 
 
 class FrameConnection:
@@ -553,19 +554,9 @@ class ConsultationProcesses:
         """Starts a consultation about the last rejection of a handoff."""
         self._running = [process for process in self._running if process.poll() is None]
         if self._is_wanted():
-            call = [
-                "-P",
-                "-m",
-                "remand.interfaces.cli.entry",
-                "-C",
-                self._folder,
-                "handoff",
-                "consult",
-                handoff_id,
-            ]
             self._running.append(
                 subprocess.Popen(
-                    [sys.executable, *call],
+                    [*COMMAND_LINE, "-C", self._folder, "handoff", "consult", handoff_id],
                     stdin=subprocess.DEVNULL,
                     stdout=subprocess.DEVNULL,
                     stderr=subprocess.DEVNULL,

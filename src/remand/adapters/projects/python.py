@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from remand.adapters.projects.project import Project, proposal
-from remand.adapters.projects.python_requirements import PythonRequirements, ini_sections
+from remand.adapters.projects.python_requirements import PythonRequirements, ini_sections, parse_toml
 from remand.domain.gate.gate import GatePreparation, GateProposal, GateProposals
 
 _REQUIREMENT = re.compile(r"\s*([A-Za-z0-9][A-Za-z0-9._-]*)")
@@ -22,7 +21,7 @@ class PythonDependencies:
 
     def __init__(self, project: Project) -> None:
         self._project = project
-        self.settings = _toml(project.text("pyproject.toml"))
+        self.settings = parse_toml(project.text("pyproject.toml"))
         self._tools = self.table("tool")
         self._required = {_plain(name) for name in _dependency_names(self.settings, is_inside=False, depth=0)}
 
@@ -69,13 +68,6 @@ class PythonDependencies:
                 return f"{path} lists {tool}"
         word = re.compile(rf"(?<![\w-]){re.escape(tool)}(?![\w])")
         return next((f"{path} names {tool}" for path in SCRIPTS if word.search(self._project.text(path))), "")
-
-
-def _toml(text: str) -> dict[str, Any]:
-    try:
-        return tomllib.loads(text)
-    except (tomllib.TOMLDecodeError, RecursionError):
-        return {}
 
 
 def _plain(name: str) -> str:

@@ -244,11 +244,11 @@ class PythonRequirements:
         yield from _at(poetry, "group")
         yield from ["dev"] if "dev-dependencies" in poetry else []
         yield from self._hatch_environments()
-        pipfile = _toml(self._project.text("Pipfile"))
+        pipfile = parse_toml(self._project.text("Pipfile"))
         yield from (name for name in PIPFILE_GROUPS if name in pipfile)
 
     def _hatch_environments(self) -> dict[str, Any]:
-        own = _at(_toml(self._project.text("hatch.toml")), "envs")
+        own = _at(parse_toml(self._project.text("hatch.toml")), "envs")
         return {**_at(self._settings, "tool", "hatch", "envs"), **own}
 
     def _add_from_hatch(self) -> None:
@@ -293,7 +293,7 @@ class PythonRequirements:
             if section == "testenv" or (section.startswith("testenv:") and is_wanted(section[8:])):
                 deps, extras = rows.get("deps", ""), rows.get("extras", "")
                 self._add_environment(deps.splitlines(), extras, rows.get("dependency_groups", ""))
-        native = _toml(self._project.text("tox.toml")) or _at(self._settings, "tool", "tox")
+        native = parse_toml(self._project.text("tox.toml")) or _at(self._settings, "tool", "tox")
         named = _at(native, "env").items()
         for table in (_at(native, "env_run_base"), *(value for name, value in named if is_wanted(name))):
             if isinstance(table, dict):
@@ -380,7 +380,8 @@ def _pre_commit_hook(text: str, repository: str) -> tuple[str, list[str]]:
     return "", []
 
 
-def _toml(text: str) -> dict[str, Any]:
+def parse_toml(text: str) -> dict[str, Any]:
+    """The content of a TOML file; empty if it is none."""
     try:
         return tomllib.loads(text)
     except (tomllib.TOMLDecodeError, RecursionError):

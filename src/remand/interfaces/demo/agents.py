@@ -16,8 +16,8 @@ import sys
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-REMAND = (sys.executable, "-P", "-m", "remand.interfaces.cli.entry")
-"""Remand's command line. In an agent's sandbox it calls through the agent's own socket."""
+from remand.startup import COMMAND_LINE
+
 PRICE = 0.03
 """The cost of a turn in dollars: made up, because these agents use no model."""
 TOKENS = 1200
@@ -72,7 +72,7 @@ class DemoAgent:
         """Calls the command line; a refusal is an answer."""
         self._turns += 1
         process = subprocess.run(
-            [*REMAND, *arguments, "--json"], input=given, capture_output=True, text=True, check=False
+            [*COMMAND_LINE, *arguments, "--json"], input=given, capture_output=True, text=True, check=False
         )
         if not process.stdout:
             sys.exit(f"`remand {' '.join(arguments)}` ended with {process.returncode}: {process.stderr}")

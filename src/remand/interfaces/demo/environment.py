@@ -10,7 +10,6 @@ import os
 import shutil
 import signal
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -36,6 +35,7 @@ from remand.domain.evolve import evolve
 from remand.domain.task import Status, Task
 from remand.ledger import codec
 from remand.ledger.order import order_key
+from remand.startup import COMMAND_LINE
 
 
 class DemoFailure(Exception):  # noqa: N818 - a rule is broken, and the story ends there
@@ -193,7 +193,6 @@ _LINE_BUILDERS: dict[type[Event], Callable[[Any, Task], LineParts]] = {
 """How to describe an event in one line, for the events that have one."""
 
 
-ENTRY = (sys.executable, "-P", "-m", "remand.interfaces.cli.entry")
 END_SECONDS = 20.0
 OWNER = {
     f"GIT_{role}_{part}": value
@@ -251,7 +250,7 @@ class DemoEnvironment:
             words = (f'"{word}"' if " " in word or "#" in word else word for word in arguments)
             self._say("$ remand " + " ".join(words))
         process = subprocess.run(
-            [*ENTRY, *arguments, "--json"],
+            [*COMMAND_LINE, *arguments, "--json"],
             cwd=folder or self.repository,
             env=self._environment,
             capture_output=True,
@@ -292,7 +291,7 @@ class DemoEnvironment:
         self._say("$ remand run")
         with open(os.path.join(self.folder, "scheduler.log"), "a", encoding="utf-8") as log:
             self._scheduler = subprocess.Popen(
-                [*ENTRY, "run", "--json"],
+                [*COMMAND_LINE, "run", "--json"],
                 cwd=self.repository,
                 env=self._environment,
                 stdin=subprocess.DEVNULL,
@@ -338,7 +337,7 @@ class DemoEnvironment:
     def dashboard(self) -> Iterator[DemoDashboard]:
         """A server of the repository's pages, for as long as it is used."""
         with subprocess.Popen(
-            [*ENTRY, "serve", "--port", "0", "--no-open", "--json"],
+            [*COMMAND_LINE, "serve", "--port", "0", "--no-open", "--json"],
             cwd=self.repository,
             env=self._environment,
             stdin=subprocess.DEVNULL,

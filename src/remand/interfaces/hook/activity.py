@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 import subprocess
-import sys
 
 from remand.app.hook_calls import HookCall
 from remand.app.scheduler.agent_socket import SERVER_VARIABLES
 from remand.interfaces.hook import session as hook_session
+from remand.startup import COMMAND_LINE
 from remand.wiring import startup
 from remand.wiring.startup import LedgerLocation, SessionTask
 
@@ -110,7 +110,7 @@ def _send_heartbeat(place: LedgerLocation, bound: SessionTask, environment: dict
         return
     subprocess.Popen(
         [
-            *(sys.executable, "-P", "-m", "remand.interfaces.cli.entry", "-C", place.worktree, "--json"),
+            *(*COMMAND_LINE, "-C", place.worktree, "--json"),
             *("task", "heartbeat", bound.task_id, "--agent", bound.agent),
         ],
         stdin=subprocess.DEVNULL,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from hashlib import sha256
 from time import monotonic
 
@@ -27,6 +26,7 @@ from remand.domain.task import Status, Task
 from remand.interfaces.hook import tool_guard
 from remand.interfaces.hook.session import SessionCall
 from remand.ledger.store import Transaction
+from remand.startup import AGENT_COMMAND_LINE, COMMAND_LINE
 from remand.wiring import startup
 from remand.wiring.gates import make_gates
 from remand.wiring.ledger import open_at
@@ -369,19 +369,10 @@ class _Session:
         # The branch of an agent's own worktree is the task's. One that is only checked out may be another task's.
         is_own = not self.is_remote or (self._task and self._task.branch in ("", stop.branch))
         branch = ("--branch", stop.branch) if self._is_elsewhere and stop.branch and is_own else ()
-        module = "agent_socket.runner" if self._is_elsewhere else "entry"
         known = (f"--known-by={stop.known_by}",) if self.is_remote else ()
         return [
-            *(
-                sys.executable,
-                "-P",
-                "-m",
-                f"remand.interfaces.cli.{module}",
-                *known,
-                "-C",
-                self._place.worktree,
-                "--json",
-            ),
+            *(AGENT_COMMAND_LINE if self._is_elsewhere else COMMAND_LINE),
+            *(*known, "-C", self._place.worktree, "--json"),
             *("task", "submit", stop.task_id, "--commit", stop.commit, "--key", stop.key),
             *("--agent", claim.agent if claim else "", *branch),
         ]

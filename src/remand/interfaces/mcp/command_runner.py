@@ -6,16 +6,15 @@ import asyncio
 import json
 import os
 import signal
-import sys
 from asyncio.subprocess import DEVNULL, PIPE, Process
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple, Protocol
 
 from remand.domain.access.coordinator_start import OFF, VARIABLE
+from remand.startup import COMMAND_LINE
 
 DONE = 0
-COMMAND_LINE = (sys.executable, "-P", "-m", "remand.interfaces.cli.entry")
 MAX_PROCESSES = 8
 MAX_ARGUMENT_BYTES = 100_000
 """The system accepts no argument longer than 128 KiB."""
