@@ -1,5 +1,6 @@
 """Holds every store to the same contract."""
 
+import random
 from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
@@ -10,9 +11,25 @@ import pytest
 from remand.adapters.stores.postgres import PostgresStore
 from remand.adapters.stores.sqlite import WAL_PAGES, SqliteStore
 from remand.adapters.stores.sqlite_schema import Statements
+from remand.app.tasks.queue import agent_pool, is_suitable, queue_rank, task_of_rank
 from remand.domain.access.team import name_key
+from remand.domain.task import Priority, Status, Task
 from remand.ledger.store import Store
-from remand.testing.builders import Session, a_task, task_added
+from remand.testing.builders import (
+    ALICE,
+    BOB,
+    LATER,
+    MUCH_LATER,
+    NOW,
+    T1,
+    Session,
+    a_claim,
+    a_lockout,
+    a_task,
+    task_added,
+    task_claimed,
+    task_id,
+)
 
 pytest.register_assert_rewrite(
     "remand.testing.queue_contract",
@@ -36,13 +53,66 @@ def store(new_store: Opener) -> Store:
     return new_store()
 
 
-class TestStoreInMemory(StoreContract, DependencyProperties):
+class QueueInMemory:
+    """What is kept of the queue in memory is what the table says."""
+
+    def test_the_head_of_the_queue_follows_every_task(self, store: Store) -> None:
+        rng = random.Random(7)
+        tasks: dict[str, Task] = {}
+        for _ in range(60):
+            with store.write() as tx:
+                for _ in range(rng.randrange(15)):
+                    task = _any_task(rng)
+                    tx.tasks.put(task)
+                    tasks[task.id] = task
+                    agent = rng.choice((ALICE, BOB))
+                    ready = sorted(rank for one in tasks.values() if (rank := queue_rank(one, ())))
+                    suitable = [
+                        name
+                        for name in map(task_of_rank, ready)
+                        if is_suitable(agent_pool(tasks[name]), agent, False)
+                    ]
+
+                    assert tx.queue.next(agent, has_team=False) == next(iter(suitable), "")
+                    if rng.random() < 0.2:
+                        due = [one.id for one in tasks.values() if one.claim is not None]
+                        assert sorted(tx.queue.due(LATER)) == []
+                        assert sorted(tx.queue.due(MUCH_LATER)) == sorted(due)[:100]
+                        assert tx.queue.ready() == [*map(task_of_rank, ready)]
+
+    def test_an_id_that_a_handoff_has_is_not_given_to_another(self, store: Store) -> None:
+        session, names = Session(), ["H-20261115-090000-0000000" + str(n) for n in range(4)]
+        with store.write() as tx:
+            tx.events.add([session.entry(task_claimed(T1, names[0]), at=NOW)])
+            assert [tx.names.is_new_handoff(name) for name in names[:2]] == [False, True]
+            assert not tx.names.is_new_handoff(names[1])
+            tx.events.add([session.entry(task_claimed(T1, names[2]), at=LATER)] * 200)
+            assert not tx.names.is_new_handoff(names[2])
+        with store.write() as tx:
+            assert [tx.names.is_new_handoff(name) for name in names] == [False, False, False, True]
+
+
+def _any_task(rng: random.Random) -> Task:
+    status = rng.choice(
+        (Status.INCOMING, Status.INCOMING, Status.REJECTED, Status.CLAIMED, Status.PROVISIONAL)
+    )
+    return a_task(
+        task_id(rng.randrange(120)),
+        status=status,
+        queue=Status.INCOMING,
+        priority=rng.choice(list(Priority)),
+        claim=a_claim(until=MUCH_LATER) if status is Status.CLAIMED else None,
+        lockouts=(a_lockout("Alice"),) if rng.random() < 0.3 else (),
+    )
+
+
+class TestStoreInMemory(StoreContract, DependencyProperties, QueueInMemory):
     @pytest.fixture
     def new_store(self) -> Opener:
         return lambda: SqliteStore.in_memory(SESSION)
 
 
-class TestStoreFile(StoreContract, DependencyProperties):
+class TestStoreFile(StoreContract, DependencyProperties, QueueInMemory):
     @pytest.fixture
     def new_store(self, tmp_path: Path) -> Iterator[Opener]:
         opened: list[SqliteStore] = []

@@ -33,7 +33,13 @@ from remand.app.events.intake import (
 )
 from remand.app.events.missing_lines import note_missing
 from remand.app.events.signatures import Signer, Verifier, Voucher, confirm
-from remand.app.events.task_folds import SignedTasks, TaskSource, assign_imported, signed_moves
+from remand.app.events.task_folds import (
+    SignedTasks,
+    TaskSource,
+    assign_imported,
+    signed_moves,
+    without_garbage_collection,
+)
 from remand.app.facts import NO_EXTERNAL_FACTS, UNKNOWN_TERMS, ExternalFacts, GateTerms, is_on_branch
 from remand.app.handler import RequestHandler
 from remand.app.ports import (
@@ -229,7 +235,7 @@ class Ledger(LogFiles):
     ) -> UnsyncedAnswers:
         seen = [self._look_up_external_facts(request) for request, _ in requests]
         try:
-            with self._write_transaction() as (tx, _, handler):
+            with without_garbage_collection(), self._write_transaction() as (tx, _, handler):
                 self.prepare(tx, requests)
                 handler.settle_due()
                 answers: list[Answer] = []

@@ -79,11 +79,14 @@ def update_parts(record: R, part_of: Mapping[str, str], changes: dict[str, Any])
     """A composed record with changed fields, each in the part that contains it."""
     if part_of.keys().isdisjoint(changes):
         return replace(record, **changes)
+    if len(changes) == 1:
+        part = part_of[next(iter(changes))]
+        return replace(record, **{part: replace(getattr(record, part), **changes)})
     own: dict[str, Any] = {}
     inner: dict[str, dict[str, Any]] = {}
     for name, value in changes.items():
-        part = part_of.get(name)
-        (own if part is None else inner.setdefault(part, {}))[name] = value
-    for part, values in inner.items():
-        own[part] = replace(getattr(record, part), **values)
+        found = part_of.get(name)
+        (own if found is None else inner.setdefault(found, {}))[name] = value
+    for name, values in inner.items():
+        own[name] = replace(getattr(record, name), **values)
     return replace(record, **own)

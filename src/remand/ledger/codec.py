@@ -12,7 +12,7 @@ from hashlib import sha256
 from typing import Any, NoReturn, Union
 
 import msgspec
-from msgspec.structs import replace
+from msgspec.structs import force_setattr, replace
 
 from remand.domain.events.catalogue import NATIVE, Unknown
 from remand.domain.events.event import Event, Meta
@@ -61,8 +61,8 @@ def encode_event(event: Event, meta: Meta, paths: MachinePaths = NO_PATHS) -> tu
         line = _encode(stamped)
     event_id = sha256(line).hexdigest()[:ID_LENGTH]
     place = line.index(_ID_MARK) + len(_ID_MARK)
-    line = line[:place] + event_id.encode() + line[place:]
-    return replace(stamped, meta=replace(stamped.meta, id=event_id)), line
+    force_setattr(stamped.meta, "id", event_id)  # nobody else has this object yet
+    return stamped, line[:place] + event_id.encode() + line[place:]
 
 
 PACKED = ".gz.jsonl"

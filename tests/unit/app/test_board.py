@@ -7,9 +7,9 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from remand.adapters.stores import sqlite_tasks
+from remand.adapters.stores import sqlite_queue
 from remand.adapters.stores.sqlite import SqliteStore
-from remand.adapters.stores.sqlite_tasks import decode_task
+from remand.adapters.stores.sqlite_queue import decode_task
 from remand.adapters.stores.sqlite_views import LedgerView
 from remand.app import board
 from remand.app.board import (
@@ -237,7 +237,7 @@ def test_each_task_that_waits_for_the_user_is_read_once(monkeypatch: pytest.Monk
         return task
 
     with world.store.read() as view:
-        monkeypatch.setattr(sqlite_tasks, "decode_task", decode)
+        monkeypatch.setattr(sqlite_queue, "decode_task", decode)
         monkeypatch.setattr(board, "latest_activity", lambda *_: ())
         assert len(read_board(view, BoardContext(now=NOW)).questions) == 5
 

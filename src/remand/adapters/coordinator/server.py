@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import selectors
 import socket
@@ -239,6 +240,7 @@ class Coordinator:
     def serve(self) -> None:
         self._selector.register(self._listener, selectors.EVENT_READ, None)
         self._selector.register(self._wakeup[0], selectors.EVENT_READ, "wakeup")
+        gc.freeze()  # a collection need not look at the modules, which stay
         try:
             next_look = time.monotonic() + HOUSEKEEPING_SECONDS
             while not self._stopping:

@@ -22,8 +22,9 @@ from remand.adapters.stores.sqlite_events import (
     known_groups,
     named_tasks,
 )
+from remand.adapters.stores.sqlite_queue import SqliteDependencies, SqliteQueue
 from remand.adapters.stores.sqlite_schema import Row, Statements
-from remand.adapters.stores.sqlite_tasks import SqliteDependencies, SqliteNames, SqliteQueue, SqliteTasks
+from remand.adapters.stores.sqlite_tasks import SqliteNames, SqliteTasks, WaitingRow
 from remand.app.tasks import queue
 from remand.domain.access.team import Actor, name_key
 from remand.domain.events.log import VOIDS
@@ -185,6 +186,10 @@ class PostgresTasks(SqliteTasks):
         self._db.run(own.LOCK_NAMES, ([own.LOCK_OF_OPENINGS],))
         super()._set_openings(task_id, is_there=is_there)
 
+    def _keep_row(self, statement: str, row: WaitingRow) -> None:
+        # The statements queue it.
+        self._write_row(statement, row)
+
     def _link(self, task: Task, before: tuple[str, ...], waiters: list[str]) -> None:
         self.statements.lock_graph()
         super()._link(task, before, waiters)
@@ -214,7 +219,7 @@ class PostgresQueue(SqliteQueue):
     def next(self, agent: Actor, *, has_team: bool) -> str:
         change = self.statements.change
         if change is None:
-            return super().next(agent, has_team=has_team)
+            return self._search(agent, has_team)
         found = self._take_reserved(change, agent, has_team)
         if not found and self._reserve(change, agent, has_team):
             found = self._take_reserved(change, agent, has_team)
@@ -248,14 +253,14 @@ class PostgresQueue(SqliteQueue):
         rows = self._db.all(own.HEAD_OF_QUEUE, (_AHEAD + change.claims,))
         pools = {queue.task_of_rank(rank): queue.AgentPool(line, barred) for rank, line, barred in rows}
         found = {name: pool for name, pool in pools.items() if queue.is_suitable(pool, agent, has_team)}
-        if not found and (name := super().next(agent, has_team=has_team)):
+        if not found and (name := self._search(agent, has_team)):
             found[name] = queue.AgentPool(*self._db.row(own.POOL_OF_TASK, (name,)) or ("", ""))
         return found
 
     def due(self, now: Instant) -> list[str]:
         change = self.statements.change
         if change is None:
-            return super().due(now)
+            return self._db.column(sql.DUE, (now,))
         rows = self._db.all(own.TRY_DUE, (now,)) if self.statements.has_due(change, now) else []
         for row in rows:
             self.statements.note_locked(change, row)

@@ -19,16 +19,9 @@ from remand.adapters.stores import shared_data, sqlite_migrations
 from remand.adapters.stores import sqlite_schema as sql
 from remand.adapters.stores.sqlite_audit import SqliteAudit
 from remand.adapters.stores.sqlite_events import SqliteEvents, SqliteGroups, SqliteTraces, SqliteUnconfirmed
+from remand.adapters.stores.sqlite_queue import SqliteDependencies, SqliteQueue, decode_task
 from remand.adapters.stores.sqlite_schema import Row, Statements, StoredText, Table
-from remand.adapters.stores.sqlite_tasks import (
-    SqliteDependencies,
-    SqliteNames,
-    SqliteQueue,
-    SqliteRejected,
-    SqliteTaskLists,
-    SqliteTasks,
-    decode_task,
-)
+from remand.adapters.stores.sqlite_tasks import SqliteNames, SqliteRejected, SqliteTaskLists, SqliteTasks
 from remand.adapters.stores.sqlite_views import VERSION, LedgerView
 from remand.adapters.system.files import lock_handle, note_progress, open_lock, unlock_handle
 from remand.app.errors import EnvironmentFault, LedgerReplaced
@@ -41,6 +34,10 @@ from remand.ledger import store as port
 from remand.ledger.event_tables import FileMark, KeptObjection, RewrittenLine
 from remand.ledger.problems import Problem
 from remand.ledger.store import LedgerHead, LogLine, Transaction
+
+with suppress(apsw.Error):  # another part of the process has begun to use SQLite
+    # Counting memory takes a lock for each of the many small pieces that a statement needs.
+    apsw.config(apsw.SQLITE_CONFIG_MEMSTATUS, False)
 
 _ORIGIN = "origin"
 
@@ -111,11 +108,9 @@ class SqliteMissing(Table):
     def of_tasks(self, tasks: Collection[str]) -> list[MissingLines]:
         if self._is_empty is None:
             self._is_empty = not self._db.value(sql.HAS_MISSING)
-        return (
-            []
-            if self._is_empty
-            else [one for name in ("", *tasks) for one in self._read(sql.MISSING_OF_TASK, (name,))]
-        )
+        if self._is_empty:
+            return []
+        return [one for name in ("", *tasks) for one in self._read(sql.MISSING_OF_TASK, (name,))]
 
     def faults(self) -> list[MissingLines]:
         return self._read(sql.MISSING_FAULTS)
@@ -233,10 +228,11 @@ class SqliteTransaction:
         self._db = statements
         self.undos: list[Callable[[], None]] = []
         events, groups = self.events_kind(statements), self.groups_kind(statements)
-        names = self.names_kind(statements, events.new_handoffs)
+        names = self.names_kind(statements, events.new_handoffs, events.recent_handoffs)
         dependencies = self.dependencies_kind(statements)
         self.rejected: port.RejectedTaskTable = (rejected := SqliteRejected(statements))
-        tasks = self.tasks_kind(statements, names, dependencies, rejected)
+        queue = self.queue_kind(statements)
+        tasks = self.tasks_kind(statements, names, dependencies, rejected, queue)
         self.files: tables.FileTable = SqliteFiles(statements)
         self.held: tables.HeldEvents = SqliteHeldEvents(statements)
         self.events: tables.EventTable = events
@@ -251,7 +247,7 @@ class SqliteTransaction:
         self.tasks: port.TaskTable = tasks
         self.task_lists: port.TaskLists = SqliteTaskLists(statements)
         self.names: port.NameTable = names
-        self.queue: port.ReadyQueue = self.queue_kind(statements)
+        self.queue: port.ReadyQueue = queue
         self.dependencies: port.Dependencies = dependencies
         self.outdated: port.OutdatedTasks = SqliteOutdated(statements)
         self.log_lines: port.LogLineTable = SqliteLogLines(statements)
@@ -362,6 +358,8 @@ class SqliteStore:
     def _open(self) -> apsw.Connection:
         connection = apsw.Connection(self.path)
         connection.set_busy_timeout(BUSY_MILLISECONDS)
+        # Otherwise a statement that may use a partial index is prepared again whenever other values are bound.
+        connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
         with self._hold_lock():
             version = connection.pragma("user_version")
             if not 0 <= version <= VERSION:
@@ -537,7 +535,7 @@ class SqliteStore:
         return disk.f_bavail * disk.f_frsize < _LITTLE
 
     def take_back(self, transaction: SqliteTransaction) -> None:
-        self._db.keep_waiting = None
+        self._db.keep_waiting = self._db.keep_tasks = None
         with suppress(apsw.Error):
             self.connection.execute("ROLLBACK")
         for undo in reversed(transaction.undos):

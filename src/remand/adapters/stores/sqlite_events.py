@@ -218,6 +218,8 @@ class SqliteEvents(Table):
         """What the events that wait are about."""
         self.new_handoffs: dict[str, str] = {}
         """The tasks of handoffs that begin with events that wait."""
+        self.recent_handoffs: set[str] = set()
+        """The handoffs of one second that are known (`SqliteNames.is_new_handoff`), and perhaps others."""
 
     def add(self, entries: Sequence[EventEntry]) -> None:
         """Adds events. A few are queued until a query depends on them, or the change ends."""
@@ -294,6 +296,7 @@ class SqliteEvents(Table):
                     handoffs.append((event.handoff_id, subject))  # type: ignore[attr-defined]  # both kinds have it
             elif kind in TRACED and (left := trace_event(event, subject)):
                 traces.append(left)
+        self.recent_handoffs.update(handoff for handoff, _ in handoffs)
         for statement, rows in (
             (sql.ADD_UNCONFIRMED, unconfirmed),
             (sql.ADD_OBJECTION, objections),

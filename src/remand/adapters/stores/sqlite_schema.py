@@ -145,11 +145,7 @@ CREATE TABLE quarantine(id TEXT PRIMARY KEY, ts TEXT NOT NULL, line BLOB NOT NUL
 
 READ_MODELS = ("task", "task_text", "node", "blocker", "alias", "handoff", "errand", "name", "opening")
 
-SETTINGS = """
-PRAGMA synchronous = NORMAL;
-PRAGMA cache_size = -32768;
-PRAGMA temp_store = MEMORY;
-"""
+SETTINGS = "PRAGMA synchronous = NORMAL; PRAGMA cache_size = -32768; PRAGMA temp_store = MEMORY"
 
 GET_HEAD = """
 SELECT session, seq, tip, clock, segment, first, size, inode, changed, chain, key, project, bounded_from FROM head
@@ -330,9 +326,9 @@ ORDER BY id
 ADD_ERRAND = "INSERT OR IGNORE INTO errand VALUES (?, ?)"
 DROP_ERRAND = "DELETE FROM errand WHERE errand = ? AND task = ?"
 STATUSES = "SELECT id, status FROM task WHERE id IN (SELECT value FROM json_each(?))"
-ADD_TASK = """
-INSERT INTO task(id, status, due_at, rank, line, barred, state, marks) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)
-"""
+ADD_TASK = (
+    "INSERT INTO task(id, status, due_at, rank, line, barred, state, marks) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
+)
 CHANGE_TASK = """
 UPDATE task SET status = ?2, due_at = ?3, rank = ?4, line = ?5, barred = ?6, state = ?7, marks = ?8 WHERE id = ?1
 """
@@ -348,15 +344,14 @@ EVERY_BLOCKER = f"SELECT waiter.task, other.task, is_void {_NAMED_BLOCKERS}"
 EVERY_NODE = "SELECT task, position IS NULL FROM node"
 MISPLACED = f"SELECT waiter.task {_NAMED_BLOCKERS} WHERE NOT is_void AND waiter.position <= other.position"
 EVERY_TRACE = "SELECT * FROM trace NOT INDEXED"
-BULK_TASK = """
-INSERT INTO task(n, id, status, due_at, rank, line, barred, state, marks) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)
-"""
+BULK_TASK = "INSERT INTO task(n, id, status, due_at, rank, line, barred, state, marks) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)"
 NAMED = "SELECT min(task) FROM alias WHERE alias = ?"
 HANDED = "SELECT task FROM handoff WHERE id = ?"
+HANDOFFS_BETWEEN = "SELECT id FROM handoff WHERE id BETWEEN ? AND ?"
 TASKS_WITH_END = "SELECT id FROM task WHERE substr(id, -length(?1)) = ?1 ORDER BY id LIMIT 6"
 HANDOFFS_WITH_END = "SELECT id FROM handoff WHERE substr(id, -length(?1)) = ?1 ORDER BY id LIMIT 6"
 
-HEAD_OF_QUEUE = "SELECT rank, line, barred FROM task WHERE rank IS NOT NULL ORDER BY rank LIMIT 32"
+HEAD_OF_QUEUE = "SELECT rank, line, barred FROM task WHERE rank IS NOT NULL ORDER BY rank LIMIT ?"
 HEAD_OF_LINE = """
 SELECT rank, barred FROM task INDEXED BY task_line
 WHERE rank IS NOT NULL AND line = ?1 AND (barred != '') = ?2 ORDER BY rank LIMIT 1
@@ -389,6 +384,7 @@ DROP_OPENING = "DELETE FROM opening WHERE agent = ? AND line = ? AND rank = ?"
 EVERY_OPENING = "SELECT rank, agent, line FROM opening"
 COUNT_READY = "SELECT count(*) FROM task WHERE rank IS NOT NULL"
 READY = "SELECT rank FROM task WHERE rank IS NOT NULL ORDER BY rank"
+EARLIEST_DUE = "SELECT min(due_at) FROM task WHERE due_at IS NOT NULL"
 DUE = "SELECT id FROM task WHERE due_at IS NOT NULL AND due_at <= ? ORDER BY due_at LIMIT 100"
 
 OPEN_BLOCKERS = """
@@ -418,6 +414,7 @@ ADD_BLOCKER = """
 INSERT OR REPLACE INTO blocker SELECT node.n, other.n, ?3 FROM node, node AS other WHERE node.task = ?1 AND other.task = ?2
 """
 DROP_BLOCKER = f"DELETE FROM blocker WHERE {_BOTH_NODES}"  # noqa: S608 - fixed text
+NODE_OF_TASK = "SELECT n FROM node WHERE task = ?"
 WAITING_FOR = """
 SELECT waiter.task FROM node
 JOIN blocker INDEXED BY blocker_of ON blocker.blocker = node.n JOIN node AS waiter ON waiter.n = blocker.task
@@ -466,9 +463,10 @@ Row = tuple[Any, ...]
 
 BESIDE_EVENTS = frozenset(
     {
-        *(HEAD_OF_QUEUE, HANDED, GET_TASK, ADD_TASK, CHANGE_TASK, WAITING_FOR, PLACE_NODE, OPEN_BLOCKERS),
+        *(HEAD_OF_QUEUE, HANDED, HANDOFFS_BETWEEN, NODE_OF_TASK, GET_TASK),
+        *(ADD_TASK, CHANGE_TASK, WAITING_FOR, PLACE_NODE, OPEN_BLOCKERS),
         *(PLACE_IN_LINE, BEFORE_IN_LINE, BEHIND_IN_LINE, FIRST_OPENING, ADD_OPENING, DROP_OPENING),
-        *(NAMES_WITH_KEY, ADD_NAME, ADD_ERRAND, DROP_ERRAND, OUTDATE, DUE, PUT_TEXT),
+        *(NAMES_WITH_KEY, ADD_NAME, ADD_ERRAND, DROP_ERRAND, OUTDATE, DUE, EARLIEST_DUE, PUT_TEXT),
         *(EVENTS_OF_TASK, GROUPS_OF_TASK, GROUP_AT),
     }
 )
@@ -476,13 +474,29 @@ BESIDE_EVENTS = frozenset(
 
 Reading a task's own events writes those first.
 """
+BESIDE_TASKS = frozenset(
+    {
+        *(HANDED, HANDOFFS_BETWEEN, GET_TASK, NODE_OF_TASK, WAITING_FOR, DATA_VERSION, GET_VALUE, GET_HEAD),
+        *(PLACE_IN_LINE, BEFORE_IN_LINE, BEHIND_IN_LINE, FIRST_OPENING, ADD_OPENING, DROP_OPENING),
+        *(NAMES_WITH_KEY, ADD_NAME, ADD_ERRAND, DROP_ERRAND, OUTDATE, OUTDATED, PUT_TEXT, HAS_MISSING),
+        *(EVENTS_OF_TASK, EVENTS_OF_KEY, GROUPS_OF_TASK, GROUP_AT),
+        *(LAST_OF, TAKEN, ADD_EVENT, ADD_HANDOFF, ADD_TRACE),
+    }
+)
+"""Statements of common commands that neither read nor write rows of tasks that wait.
+
+A task that bars agents never waits, so its place among such tasks can be read, too.
+"""
 
 
 class Statements:
     """Runs statements on a connection: for one row, all rows, or no result.
 
-    Queued events are written, all at once, before any statement that could depend on them.
+    Queued events and rows of tasks are written, all at once, before any statement that could depend on them.
     """
+
+    keep_tasks: Callable[[], None] | None = None
+    """Keeps the rows of tasks that wait; None when there are none."""
 
     def __init__(self, connection: apsw.Connection) -> None:
         self._run = connection.execute
@@ -492,15 +506,20 @@ class Statements:
         """Keeps the events that wait; None when there are none."""
 
     def _execute(self, statement: str, values: Row) -> apsw.Cursor:
-        if self.keep_waiting is not None and statement not in BESIDE_EVENTS:
-            self.settle()
+        self._settle_before(statement)
         return self._run(statement, values)
 
-    def settle(self) -> None:
-        """Writes the queued events."""
-        keep, self.keep_waiting = self.keep_waiting, None
-        if keep is not None:
+    def _settle_before(self, statement: str) -> None:
+        if self.keep_waiting is not None and statement not in BESIDE_EVENTS:
+            keep, self.keep_waiting = self.keep_waiting, None
             keep()
+        if self.keep_tasks is not None and statement not in BESIDE_TASKS:
+            keep, self.keep_tasks = self.keep_tasks, None
+            keep()
+
+    def settle(self) -> None:
+        """Writes what is queued."""
+        self._settle_before("")
 
     def run(self, statement: str, values: Row = ()) -> None:
         """Runs a statement without a result."""
@@ -508,8 +527,7 @@ class Statements:
 
     def run_many(self, statement: str, rows: Iterable[Row]) -> None:
         """Runs a statement for every row of values."""
-        if self.keep_waiting is not None and statement not in BESIDE_EVENTS:
-            self.settle()
+        self._settle_before(statement)
         self._executemany(statement, rows)
 
     def try_change(self, statement: str, values: Row = ()) -> bool:

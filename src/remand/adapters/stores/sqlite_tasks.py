@@ -9,21 +9,22 @@ from typing import Any
 import msgspec
 
 from remand.adapters.stores import sqlite_schema as sql
+from remand.adapters.stores.sqlite_queue import SqliteDependencies, SqliteQueue, decode_task, read_tasks
 from remand.adapters.stores.sqlite_schema import Row, Statements, Table
 from remand.app.tasks import queue
 from remand.app.tasks.lookup import participants
 from remand.app.tasks.similarity import all_words_of, best_matches, was_rejected
-from remand.domain.access.team import Actor, lookup_keys, name_key
+from remand.domain.access.team import lookup_keys, name_key
 from remand.domain.decisions.forge_actions import due_kinds
 from remand.domain.instant import Instant
 from remand.domain.task import Status, Task
 from remand.ledger.store import TaskFilter, TaskPages
 
 _MANY = 10_000
+_SECOND = len("H-20261115-090000-")
 _WITH_AGENT = (Status.CLAIMED.value, Status.PROVISIONAL.value)
 """The statuses in which an agent holds a task."""
 _encoder = msgspec.json.Encoder()
-decode_task = msgspec.json.Decoder(Task).decode
 
 
 def _encode_task(task: Task) -> str:
@@ -38,7 +39,7 @@ def state_marks(task: Task) -> int:
         | (sql.OUTAGES if task.gates.outages else 0)
         | (sql.SUBMISSION if task.submission else 0)
         | (sql.PULL_REQUEST if task.pr else 0)
-        | (sql.WAITING if _may_wait(task) else 0)
+        | (sql.WAITING if task.status is not Status.INCOMING and _may_wait(task) else 0)
     )
 
 
@@ -55,25 +56,22 @@ def search_row(task: Task) -> tuple[str, str, str]:
     return task.id, text, "".join(f"\n{skill}\n" for skill in task.details.skills)
 
 
-def _has_other_text(before: Task, task: Task) -> bool:
-    """True if a task's searchable texts have changed."""
-    if task.title == before.title and task.details is before.details:
-        return False
-    return search_row(before) != search_row(task)
-
-
-def read_tasks(statements: Statements, statement: str, values: Row = ()) -> list[Task]:
-    """The tasks whose states a statement selects."""
-    return [decode_task(row[0]) for row in statements.rows(statement, values)]
-
-
 class SqliteNames(Table):
     """Tasks and people by names other than their ids."""
 
-    def __init__(self, statements: Statements, new_handoffs: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        statements: Statements,
+        new_handoffs: Mapping[str, str] | None = None,
+        recent_handoffs: set[str] | None = None,
+    ) -> None:
         super().__init__(statements)
         self._with_key: dict[str, list[str]] = {}
         self._new_handoffs = {} if new_handoffs is None else new_handoffs
+        self._recent_handoffs = set[str]() if recent_handoffs is None else recent_handoffs
+        self._second = ""
+        self._noted: set[str] = set()
+        """Names that are in the table."""
 
     def find_task_id(self, name: str) -> str:
         task: str | None = self._db.value(sql.NAMED if "#" in name else sql.HANDED, (name,))
@@ -94,19 +92,36 @@ class SqliteNames(Table):
             found = self._with_key[key] = self._db.column(sql.NAMES_WITH_KEY, (key,))
         return found
 
+    def unknown(self, names: Iterable[str]) -> set[str]:
+        """The names that are not known to be in the table."""
+        return {name for name in names if name not in self._noted}
+
     def note(self, names: Iterable[str]) -> None:
         """Adds new names. Computes the look-up keys only for those."""
+        names = set(names)
+        self._noted |= names
         for name in names:
             if name and name not in self.names_with_key(name_key(name)):
                 self._db.run_many(sql.ADD_NAME, ((key, name) for key in lookup_keys(name)))
                 self._with_key.clear()
 
     def is_new_handoff(self, name: str) -> bool:
-        return not self.find_task_id(name)
+        """Reads the handoffs of a second only once: an id begins with the second it was made in."""
+        second, recent = name[:_SECOND], self._recent_handoffs
+        if second != self._second:
+            recent.clear()
+            recent.update(self._db.column(sql.HANDOFFS_BETWEEN, (second, f"{second}~")), self._new_handoffs)
+            self._second = second
+        if name in recent:
+            return False
+        recent.add(name)
+        return True
 
     def forget_names(self) -> None:
-        """Clears the cache of names, because the table was emptied."""
+        """Clears the caches of names and handoffs, because their tables were emptied."""
         self._with_key.clear()
+        self._noted.clear()
+        self._second = ""
 
 
 class SqliteRejected(Table):
@@ -154,89 +169,6 @@ class SqliteRejected(Table):
             ((n, " ".join(all_words_of(task))) for n, task in tasks if was_rejected(task)),
         )
         self._db.run(sql.COUNT_ALL_WORDS)
-
-
-class SqliteDependencies(Table):
-    """Who waits for whom, with positions (`app/tasks/queue.Waiting`)."""
-
-    def open_blockers(self, task_id: str) -> tuple[str, ...]:
-        return tuple(self._db.column(sql.OPEN_BLOCKERS, (task_id,)))
-
-    def path(self, source: str, target: str) -> tuple[str, ...]:
-        if source == target:
-            return (source,)
-        nodes = self.nodes((source, target))
-        if len(nodes) < 2:
-            return ()
-        path = queue.dependency_path(self, nodes[source], nodes[target])
-        names: dict[int, str] = dict(self._db.all(sql.NAMES_OF_NODES, (json.dumps(path),)))
-        return tuple(names[node] for node in path)
-
-    def nodes(self, tasks: Collection[str]) -> dict[str, int]:
-        """The tasks' numbers in the graph, without tasks that neither wait nor are waited for."""
-        return dict(self._db.all(sql.NODES, (json.dumps(tasks),)))
-
-    def predecessors(self, task_id: str, most: int) -> list[Task]:
-        return read_tasks(self._db, sql.LEADING_TO, (task_id, most))
-
-    def positions(self, tasks: Collection[int]) -> Mapping[int, int]:
-        """The tasks' positions."""
-        return dict(self._db.all(sql.POSITIONS, (json.dumps(list(tasks)),)))
-
-    def blockers(self, tasks: Collection[int]) -> list[Any]:
-        """What the tasks wait for."""
-        return self._db.all(sql.BLOCKERS_OF, (json.dumps(list(tasks)),))
-
-    def waiters(self, tasks: Collection[int]) -> list[Any]:
-        """What waits for the tasks."""
-        return self._db.all(sql.WAITERS_OF, (json.dumps(list(tasks)),))
-
-    def move(self, positions: Mapping[int, int]) -> None:
-        self._db.run_many(sql.SET_POSITION, positions.items())
-
-
-class SqliteQueue(Table):
-    """The ready tasks, read from the indexes on the task table."""
-
-    def next(self, agent: Actor, *, has_team: bool) -> str:
-        """Checks the head of the queue first; if that does not suit the agent, each line it may take from."""
-        for rank, line, barred in self._db.rows(sql.HEAD_OF_QUEUE):
-            if queue.is_suitable(queue.AgentPool(line, barred), agent, has_team):
-                return queue.task_of_rank(rank)
-        heads = [
-            rank
-            for prefix in queue.line_prefixes(agent.name)
-            for line in self._db.column(sql.LINES_WITH_PREFIX, (prefix,))
-            if queue.is_suitable(queue.AgentPool(line), agent, has_team)
-            for rank in self._heads(line, agent, has_team)
-        ]
-        return queue.task_of_rank(min(heads)) if heads else ""
-
-    def _heads(self, line: str, agent: Actor, has_team: bool) -> Iterator[str]:
-        """The first task of a line that excludes nobody, and the first that excludes only others."""
-        free = self._db.row(sql.HEAD_OF_LINE, (line, False))
-        if free:
-            yield free[0]
-        rank, barred = self._db.row(sql.HEAD_OF_LINE, (line, True)) or ("", "")
-        if not queue.is_suitable(queue.AgentPool(line, barred), agent, has_team):
-            rank = self._db.value(sql.FIRST_OPENING, (agent.name, line))
-        if rank:
-            yield rank
-
-    def due(self, now: Instant) -> list[str]:
-        return [row[0] for row in self._db.rows(sql.DUE, (now,))]
-
-    def ready(self) -> list[str]:
-        return [queue.task_of_rank(rank) for (rank,) in self._db.rows(sql.READY)]
-
-    def count(self, status: Status | None = None) -> int:
-        found = (
-            self._db.value(sql.COUNT_STATUS, (status.value,)) if status else self._db.value(sql.COUNT_READY)
-        )
-        return int(found or 0)
-
-    def counts(self) -> Mapping[str, int]:
-        return dict(self._db.all(sql.COUNTS))
 
 
 class SqliteTaskPages(Table):
@@ -298,6 +230,15 @@ class SqliteTaskLists(Table):
         return read_tasks(self._db, sql.WITH_ERRAND, (json.dumps(sorted(names)),))
 
 
+WaitingRow = tuple[Task, Instant | None, str | None, str | None, str]
+"""A task whose row is to be written: due time, rank, line and barred agents."""
+
+
+def _row_values(row: WaitingRow) -> Row:
+    task, due, rank, line, barred = row
+    return (task.id, task.status._value_, due, rank, line, barred, _encode_task(task), state_marks(task))
+
+
 class SqliteTasks(Table):
     """The task table and the tables that follow from it."""
 
@@ -307,14 +248,19 @@ class SqliteTasks(Table):
         names: SqliteNames,
         waiting: SqliteDependencies,
         rejected: SqliteRejected,
+        ready: SqliteQueue,
     ) -> None:
         super().__init__(statements)
-        self._waiting, self._rejected, self._names = waiting, rejected, names
+        self._waiting, self._rejected, self._names, self._queue = waiting, rejected, names, ready
         self._loaded: dict[str, Task | None] = {}
+        self._new_rows: dict[str, WaitingRow] = {}
+        self._changed_rows: dict[str, WaitingRow] = {}
+        """Rows that wait until a query depends on them, or the change ends."""
 
     def get(self, task_id: str) -> Task | None:
         if task_id not in self._loaded:
             if len(self._loaded) >= _MANY:
+                self._db.settle()
                 self._loaded.clear()
             state = self._read_state(task_id)
             self._loaded[task_id] = None if state is None else decode_task(state)
@@ -328,27 +274,31 @@ class SqliteTasks(Table):
         self._loaded[task.id] = task
         has_turned = before is not None and before.is_terminal != task.is_terminal
         waiters: list[str] = []
-        if before is None or has_turned:
+        if (before is None or has_turned) and self._db.value(sql.NODE_OF_TASK, (task.id,)):
             waiters = self._db.column(sql.WAITING_FOR, (task.id,))
-        if before is None:
+            if before is None:
+                # Others may have waited for it before it existed, even if nobody waits for it any more.
+                self._write(sql.ADD_TASK, task, None)
+                self._db.run(sql.PLACE_NODE, (task.id,))
+        elif before is None:
             self._write(sql.ADD_TASK, task, None)
-            # Others may have waited for it before it existed, even if nobody waits for it any more.
-            self._db.run(sql.PLACE_NODE, (task.id,))
-        own, blockers = task.blockers, before.blockers if before else ()
-        if own != blockers or (before is None and waiters):
-            self._link(task, blockers, waiters if before is None else [])
-        if before is not None or own:
-            self._write(sql.CHANGE_TASK, task, before or task)
-        aliases = before.details.aliases if before else ()
-        if aliases != task.details.aliases:
-            self._rename(task, aliases)
-        if before is None or _has_other_text(before, task):
-            self._db.run(sql.PUT_TEXT, search_row(task))
-        self._rejected.follow(before, task)
+        blockers = before.blockers if before else ()
+        if before is None or task.links is not before.links:
+            own = task.blockers
+            if own != blockers or (before is None and waiters):
+                self._link(task, blockers, waiters if before is None else [])
+            if before is None and own:
+                self._write(sql.CHANGE_TASK, task, task)
+        if before is not None:
+            self._write(sql.CHANGE_TASK, task, before)
+        if before is None or task.details is not before.details or task.title != before.title:
+            self._describe(before, task)
+        elif task.rejections is not before.rejections or task.reviews is not before.reviews:
+            self._rejected.follow(before, task)
         self._send(task, due_kinds(before) if before else ())
-        names, known = participants(task), participants(before) if before else ()
-        if names != known:
-            self._names.note(set(names) - set(known))
+        new = self._names.unknown(participants(task))
+        if new:
+            self._names.note(new)
         self._stand_again(waiters)
         if has_turned and (not self._has_place(task, waiters) or self._db.value(sql.HAS_VOID)):
             # A dependency that was void because of a cycle may be valid now.
@@ -356,18 +306,44 @@ class SqliteTasks(Table):
 
     def _write(self, statement: str, task: Task, before: Task | None) -> None:
         """Writes a task's row; `before` is the task as last written, if there was one."""
-        blockers = self._db.column(sql.OPEN_BLOCKERS, (task.id,)) if task.blockers else []
+        blockers = self._db.column(sql.OPEN_BLOCKERS, (task.id,)) if task.blockers else ()
         rank = queue.queue_rank(task, blockers)
-        if before is not None and queue.bars_agents(before):
+        has_barred = before is not None and queue.bars_agents(before)
+        if has_barred:
             self._set_openings(task.id, is_there=False)
         line, barred = (None, "") if rank is None else queue.agent_pool(task)
         due = queue.due_time(task, blockers)
-        self._db.run(
-            statement,
-            (task.id, task.status.value, due, rank, line, barred, _encode_task(task), state_marks(task)),
-        )
+        self._queue.follow(task.id, rank, line, barred, due)
+        row = (task, due, rank, line, barred)
+        if barred or has_barred:
+            self._write_row(statement, row)
+        else:
+            self._keep_row(statement, row)
         if barred:
             self._set_openings(task.id, is_there=True)
+
+    def _keep_row(self, statement: str, row: WaitingRow) -> None:
+        """Queues a row."""
+        name = row[0].id
+        if statement is sql.CHANGE_TASK and name not in self._new_rows:
+            self._changed_rows[name] = row
+        else:
+            self._new_rows[name] = row
+        self._db.keep_tasks = self._keep_rows
+
+    def _write_row(self, statement: str, row: WaitingRow) -> None:
+        """Writes a row at once: one that bars agents, since its place among others is asked for."""
+        if statement is sql.ADD_TASK or row[0].id in self._new_rows or row[0].id in self._changed_rows:
+            self._db.settle()
+        self._db.run(statement, _row_values(row))
+
+    def _keep_rows(self) -> None:
+        new, self._new_rows = self._new_rows, {}
+        changed, self._changed_rows = self._changed_rows, {}
+        if new:
+            self._db.run_many(sql.ADD_TASK, map(_row_values, new.values()))
+        if changed:
+            self._db.run_many(sql.CHANGE_TASK, map(_row_values, changed.values()))
 
     def _set_openings(self, task_id: str, *, is_there: bool) -> None:
         """Updates the openings at a task and behind it, before it leaves its line or after it joins one."""
@@ -430,6 +406,15 @@ class SqliteTasks(Table):
         self._db.run_many(sql.SET_VOID, ((*pair, pair in void) for pair in changed))
         self._stand_again([name for name, _ in changed])
 
+    def _describe(self, before: Task | None, task: Task) -> None:
+        """Writes a task's aliases and the texts by which it is found."""
+        aliases = before.details.aliases if before else ()
+        if aliases != task.details.aliases:
+            self._rename(task, aliases)
+        if before is None or search_row(before) != search_row(task):
+            self._db.run(sql.PUT_TEXT, search_row(task))
+        self._rejected.follow(before, task)
+
     def _rename(self, task: Task, before: tuple[str, ...]) -> None:
         for alias in before:
             self._db.run(sql.DROP_ALIAS, (alias, task.id))
@@ -456,6 +441,7 @@ class SqliteTasks(Table):
     def replace_all(self, tasks: Iterable[Task], handoffs: Iterable[tuple[str, str]]) -> None:
         by_id = {task.id: task for task in tasks}
         order, void = queue.topological_order(queue.open_blockers(by_id))
+        self._queue.forget()
         for table in sql.READ_MODELS:
             self._db.run(f"DELETE FROM {table}")  # noqa: S608 - fixed names
         self._names.forget_names()

@@ -5,6 +5,10 @@ from __future__ import annotations
 import gc
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
+from hashlib import sha256
+from itertools import islice
+
+import msgspec
 
 from remand.app.events.missing_lines import given_up_repairs, is_contradicted
 from remand.app.events.signatures import Verifier, last_counted_number, may_count
@@ -187,7 +191,8 @@ def without_garbage_collection() -> Iterator[None]:
             gc.enable()
 
 
-_MOST_KNOWN = 10_000
+_MOST_KNOWN, _MOST_DIGESTS = 10_000, 100_000
+_encode = msgspec.json.Encoder(order="deterministic").encode
 _MAY_BE_COVERED = (Doubt.WRONG_SIGNATURE, Doubt.REVOKED)
 
 
@@ -381,20 +386,30 @@ def _sound_subset(tx: Transaction, groups: list[EventGroup], verifier: Verifier)
 
 
 class SignedTasks:
-    """Remembers which tasks this process has folded from signed events, so that each is folded only once."""
+    """Remembers which tasks this process has folded from signed events, so that each is folded only once.
+
+    Of all but the latest, it keeps a digest.
+    """
 
     def __init__(self) -> None:
         self._known: dict[str, tuple[Task, bool]] = {}
+        self._digests: dict[str, tuple[bytes, bool]] = {}
 
     def is_known(self, task: Task, *, is_verified: bool) -> bool:
         """True if a task was folded here from its events, verified as required."""
         known = self._known.get(task.id)
-        return known is not None and known[1] >= is_verified and (known[0] is task or known[0] == task)
+        if known is not None:
+            return known[1] >= is_verified and (known[0] is task or known[0] == task)
+        digest, was_verified = self._digests.pop(task.id, (b"", False))
+        if digest and digest == _digest(task):
+            self.note(task, is_verified=was_verified)
+            return was_verified >= is_verified
+        return False
 
     def note(self, task: Task, *, is_verified: bool) -> None:
         """Records a task that was folded from all its events."""
         if len(self._known) >= _MOST_KNOWN:
-            self._known.clear()
+            self._keep_digests()
         self._known[task.id] = (task, is_verified)
 
     def follow(self, before: Task | None, after: Task) -> None:
@@ -402,7 +417,19 @@ class SignedTasks:
         if before is None:
             self.note(after, is_verified=True)
         elif (known := self._known.get(before.id)) is not None and (known[0] is before or known[0] == before):
-            self.note(after, is_verified=known[1])
+            self._known[after.id] = (after, known[1])
+
+    def _keep_digests(self) -> None:
+        """Keeps no more than the digests of the tasks that were noted first."""
+        if len(self._digests) >= _MOST_DIGESTS:
+            self._digests.clear()
+        for name, (task, is_verified) in list(islice(self._known.items(), _MOST_KNOWN // 10)):
+            self._digests[name] = (_digest(task), is_verified)
+            del self._known[name]
+
+
+def _digest(task: Task) -> bytes:
+    return sha256(_encode(task)).digest()[:16]
 
 
 class TaskSource:

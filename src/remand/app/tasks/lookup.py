@@ -24,10 +24,22 @@ from remand.domain.task import Task
 from remand.ledger.store import Transaction
 from remand.ledger.traces import FILED, INVALID
 
+_NEW = Task(id="", title="")
+"""Its parts are those of every task to which nothing has happened yet."""
+
 
 def participants(task: Task) -> tuple[str, ...]:
     """Everyone involved in a task: first those locked out, then those who worked on it."""
     people, rejections, claim = task.people, task.rejections, task.claim
+    if (
+        claim is None
+        and people is _NEW.people
+        and rejections is _NEW.rejections
+        and task.claims is _NEW.claims
+        and task.reviews is _NEW.reviews
+        and task.gates is _NEW.gates
+    ):
+        return (task.details.created_by,)
     last, offers = rejections.last_rejection, task.claims.offers
     return (
         *([lockout.agent for lockout in people.lockouts] if people.lockouts else ()),
@@ -210,6 +222,8 @@ class People:
         self._team = team
         self._found: dict[str, str] = {}
         self._recorded: dict[str, str] = {}
+        self._plain: set[str] = set()
+        """Known names of plain letters, which are accepted as they are."""
 
     def recorded_name(self, spelling: str) -> str:
         """The recorded form of a name: the known name that it is a spelling of, else the name itself, normalised.
@@ -226,7 +240,13 @@ class People:
 
     def similar_names(self, names: Iterable[str]) -> tuple[tuple[str, str], ...]:
         """The new names among these that resemble a known name, with that name."""
-        return tuple([(name, known) for name in names if (known := self.find_similar_name(name))])
+        return tuple(
+            [
+                (name, known)
+                for name in names
+                if name not in self._plain and (known := self.find_similar_name(name))
+            ]
+        )
 
     def find_similar_name(self, spelling: str) -> str:
         """The known name that a new one resembles; empty if there is none, or if the name itself is known.
@@ -234,10 +254,10 @@ class People:
         A member's name is new until the member is involved in a task. Names of plain letters are accepted as they are.
         """
         known = self._known_name(spelling)
-        if not spelling or (
-            known
-            and (known.isascii() or self._tx.names.names_with_key(name_key(self.recorded_name(spelling))))
-        ):
+        if not spelling or (known and known.isascii()):
+            self._plain.add(spelling)
+            return ""
+        if known and self._tx.names.names_with_key(name_key(self.recorded_name(spelling))):
             return ""
         added_to = (
             () if known else tuple(head for mark in _SUFFIX_MARKS for head in name_prefixes(spelling, mark))

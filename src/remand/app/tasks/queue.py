@@ -110,6 +110,8 @@ def openings_at(line: str, rank: str, before: frozenset[str], barred: frozenset[
 
 def due_time(task: Task, open_blockers: Collection[str]) -> Instant | None:
     """When something happens to the task by itself; None if nothing does."""
+    if task.status is Status.CLAIMED and task.claim is not None and not task.claims.offers:
+        return task.claim.lease_expires_at
     if task.status == Status.DEFERRED:
         return (
             DUE_NOW if task.links.waits_for and not set(task.links.waits_for) & set(open_blockers) else None

@@ -87,6 +87,8 @@ _WITH_ACTIONS = frozenset({Status.PROVISIONAL, Status.DONE, Status.CANCELLED})
 
 def due_kinds(task: Task) -> tuple[str, ...]:
     """The kinds of external work that may be due for a task, used as an index key."""
+    if task.status not in _WITH_ACTIONS and task.forge.intent is None and not task.inbox.notices:
+        return ()
     return (*due_forge_kinds(task), *((NOTICE_DUE,) if task.inbox.notices else ()))
 
 
