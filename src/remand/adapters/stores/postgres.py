@@ -470,7 +470,7 @@ def _one_line(error: Exception) -> str:
 
 _TASKS = "SELECT id, status, due_at, rank, line, barred, state, marks FROM task"
 _WITH_END = f"{_TASKS} WHERE right(id, 4) = ANY ($1::text[])"
-_WAITING = f"{_TASKS} WHERE (marks & 32) != 0 OR id IN (SELECT task FROM errand WHERE errand = 'tell')"  # noqa: S608 - fixed text
+_WAITING = f"{_TASKS} WHERE marks & 32 OR id IN (SELECT task FROM errand WHERE errand = 'tell')"  # noqa: S608 - fixed text
 _BESIDE = {
     "alias": "SELECT alias, task FROM alias WHERE task = ANY ($1::text[]) OR alias IN (SELECT alias FROM alias WHERE task = ANY ($1::text[]))",
     "errand": "SELECT errand, task FROM errand WHERE errand = 'tell' AND task = ANY ($1::text[])",
