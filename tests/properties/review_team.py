@@ -27,9 +27,10 @@ from remand.domain.policy import Policy
 from remand.domain.refusals import Refused
 from remand.domain.task import CLAIMABLE, Status, Task
 from remand.testing.builders import NOW
-from remand.testing.fakes import CountingIds, FakeClock
+from remand.testing.fakes import FakeClock
 from tests.properties.task_audit import OWNER, Broken, audited, require
 from tests.support.builders import FakeLedger, a_verdict, member
+from tests.support.fakes import CountingIds
 from tests.support.rejection_records import SCOPE, TITLE, a_rejection
 
 BRANCH = "work"

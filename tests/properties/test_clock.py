@@ -14,8 +14,9 @@ from remand.domain.events.catalogue import event_task_id
 from remand.domain.instant import add_seconds
 from remand.domain.refusals import Refused
 from remand.ledger.signatures import Doubt
-from remand.testing.fakes import START, CountingIds, FakeClock, FakeKeys, MemoryExchange
+from remand.testing.fakes import START, FakeClock, FakeKeys
 from tests.support.builders import THE_USER, FakeLedger
+from tests.support.fakes import CountingIds, MemoryExchange
 
 KEYS = (FakeKeys("one"), FakeKeys("two"), FakeKeys("two"))
 """The second and the third ledger are clones on one machine."""

@@ -36,10 +36,11 @@ from remand.ledger import codec
 from remand.ledger.signatures import is_group
 from remand.ledger.store import Store
 from remand.testing.builders import MACHINE, NOW
-from remand.testing.fakes import CountingIds, FakeClock
+from remand.testing.fakes import FakeClock
 from tests.properties.forgeries import Forger, Forgery, spread
 from tests.properties.test_merge import COMMITS, END, encoded, some_ask
 from tests.support.builders import THE_USER, FakeLedger, a_result, a_verdict, member
+from tests.support.fakes import CountingIds
 from tests.support.rejection_records import LAZY, SCOPE, TITLE, a_rejection
 
 pytestmark = pytest.mark.timeout(7200)

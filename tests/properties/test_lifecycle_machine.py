@@ -59,8 +59,8 @@ from remand.domain.refusals import MEANINGS, Refused
 from remand.domain.task import Status, Task, update_task
 from remand.ledger.store import Transaction
 from remand.testing.builders import Session
-from remand.testing.fakes import ProcessKilled
 from tests.support.builders import FakeLedger, a_result, a_verdict, member
+from tests.support.fakes import ProcessKilled
 from tests.support.log_check import log_faults
 from tests.support.rejection_records import with_dependency
 from tests.support.strategies import native_events, rejection_records

@@ -24,8 +24,9 @@ from remand.ledger.problems import BadLine
 from remand.ledger.signatures import is_group
 from remand.ledger.store import Store
 from remand.testing.builders import MACHINE, NOW, Session, task_added, task_id
-from remand.testing.fakes import CountingIds, FakeClock, FakeKeys
+from remand.testing.fakes import FakeClock, FakeKeys
 from tests.support.builders import FakeLedger
+from tests.support.fakes import CountingIds
 from tests.support.rejection_records import LAZY, SCOPE, TITLE, a_rejection, with_dependency
 
 COMMITS = ["first", "second"]

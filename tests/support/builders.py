@@ -51,13 +51,8 @@ from remand.testing.builders import (
     task_added,
     task_claimed,
 )
-from remand.testing.fakes import (
-    CountingIds,
-    FakeClock,
-    FakeRepository,
-    MemoryExchange,
-    MemoryMarks,
-)
+from remand.testing.fakes import FakeClock
+from tests.support.fakes import CountingIds, FakeRepository, MemoryExchange, MemoryMarks
 
 OTHER_SHA = "deadbeef" * 5
 

@@ -28,8 +28,8 @@ from remand.domain import commands as c
 from remand.domain.access.team import Member, Role, Team
 from remand.domain.events.work import Purpose
 from remand.domain.task import Task
-from remand.testing.fakes import FakeTaskWorktrees
 from tests.support.builders import FakeLedger
+from tests.support.fakes import FakeTaskWorktrees
 
 WORKED = RunEnd("exited", 0, 1.0)
 MAX_SECONDS = 3600.0

@@ -8,7 +8,8 @@ import pytest
 
 from remand.adapters.stores.segments import Segments
 from remand.ledger import codec
-from remand.testing.fakes import CountingIds, FakeClock
+from remand.testing.fakes import FakeClock
+from tests.support.fakes import CountingIds
 
 
 class NothingTracked:

@@ -22,8 +22,8 @@ from remand.domain.gate.verdict import Verdict
 from remand.domain.policy import Policy
 from remand.domain.refusals import Refused
 from remand.domain.task import Status
-from remand.testing.fakes import MemoryChannel
 from tests.support.builders import FakeLedger, a_result, a_verdict, member
+from tests.support.fakes import MemoryChannel
 
 TEAM = Team((member("Alice"), member("Bob"), member("Lea", Role.LEAD), member("owner", Role.USER)))
 POLICY = Policy(alert_after_gates=2, escalate_after_gates=4)

@@ -16,8 +16,9 @@ from remand.domain.task import Status
 from remand.ledger import codec
 from remand.ledger.problems import Problem
 from remand.testing.builders import ALICE, LATER, T1, T2, Session, actor, task_added
-from remand.testing.fakes import FakeClock, ProcessKilled
+from remand.testing.fakes import FakeClock
 from tests.support.builders import THE_USER, FakeLedger
+from tests.support.fakes import ProcessKilled
 
 THEIRS = "/events/theirs.jsonl"
 

@@ -10,8 +10,8 @@ from remand.domain import commands as c
 from remand.domain.access.team import Team
 from remand.domain.task import Escalation, Status
 from remand.testing.builders import MUCH_LATER, NOW, a_task, task_id
-from remand.testing.fakes import MemoryChannel
 from tests.support.builders import FakeLedger
+from tests.support.fakes import MemoryChannel
 
 DAY = 86_400.0
 

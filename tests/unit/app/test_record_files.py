@@ -13,8 +13,9 @@ from remand.app.requests import Request, Rules
 from remand.domain import commands as c
 from remand.domain.access.team import USER, Role, Team
 from remand.domain.events.reviews import Finding
-from remand.testing.fakes import FakeClock, MemoryRecordFiles
+from remand.testing.fakes import FakeClock
 from tests.support.builders import FakeLedger, member
+from tests.support.fakes import MemoryRecordFiles
 
 RULES = Rules(gates=(), team=Team((member("Fenster", Role.AGENT), member("Lead", Role.LEAD))))
 NO = (Finding(text="no label", path="a.py", line=1),)

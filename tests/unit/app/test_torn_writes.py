@@ -15,8 +15,9 @@ from remand.app.requests import Request
 from remand.domain import commands as c
 from remand.domain.access.team import USER
 from remand.ledger.store import LedgerHead
-from remand.testing.fakes import CountingIds, FakeClock, MemoryExchange, ProcessKilled
+from remand.testing.fakes import FakeClock
 from tests.support.builders import FakeLedger
+from tests.support.fakes import CountingIds, MemoryExchange, ProcessKilled
 
 pytestmark = pytest.mark.timeout(3600)
 Campaign = Callable[[int, int], int]

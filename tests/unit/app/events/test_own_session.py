@@ -22,8 +22,9 @@ from remand.ledger import codec, signatures
 from remand.ledger.signatures import VOID, Doubt, GroupedEvent, chain_start
 from remand.ledger.store import LedgerHead
 from remand.testing.builders import MACHINE, T1, T2, Session, task_added, task_claimed
-from remand.testing.fakes import FakeClock, ProcessKilled
+from remand.testing.fakes import FakeClock
 from tests.support.builders import THE_USER, FakeLedger
+from tests.support.fakes import ProcessKilled
 
 PROJECT = "0123456789abcdef"
 FORGED = "/events/0-forged.jsonl"

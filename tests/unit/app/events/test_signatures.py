@@ -23,8 +23,9 @@ from remand.domain.task import Status
 from remand.ledger import codec, signatures
 from remand.ledger.signatures import Doubt, GroupedEvent
 from remand.testing.builders import MACHINE, T1, T2, Session, task_added, task_claimed
-from remand.testing.fakes import FakeClock, FakeKeys, ProcessKilled
+from remand.testing.fakes import FakeClock, FakeKeys
 from tests.support.builders import FakeLedger, an_event
+from tests.support.fakes import ProcessKilled
 
 THEIRS, FORGED = "/events/theirs.jsonl", "/events/forged.jsonl"
 PROJECT = "0123456789abcdef"

@@ -31,8 +31,8 @@ from remand.domain.forge import ForgeAction
 from remand.domain.policy import Policy
 from remand.domain.task import Task
 from remand.testing.builders import NOW
-from remand.testing.fakes import ProcessKilled
 from tests.support.builders import FakeLedger
+from tests.support.fakes import ProcessKilled
 from tests.support.forge_fakes import MemoryForge, MemoryNotes, MemoryRemote, an_account
 
 LEAD = an_account("octocat")

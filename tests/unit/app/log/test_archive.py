@@ -31,8 +31,9 @@ from remand.domain.task import Status, Task
 from remand.ledger import codec, signatures
 from remand.ledger.order import order_key
 from remand.testing.builders import MACHINE, Session, task_added
-from remand.testing.fakes import FakeClock, FakeKeys, MemoryExchange, ProcessKilled
+from remand.testing.fakes import FakeClock, FakeKeys
 from tests.support.builders import THE_USER, FakeLedger
+from tests.support.fakes import MemoryExchange, ProcessKilled
 from tests.support.log_check import log_faults
 
 PROJECT = "0123456789abcdef"

@@ -23,8 +23,9 @@ from remand.domain.policy import Policy
 from remand.domain.refusals import Refused
 from remand.ledger.signatures import Doubt
 from remand.testing.builders import T1, Session, task_added
-from remand.testing.fakes import START, CountingIds, FakeClock, FakeKeys, MemoryExchange, ProcessKilled
+from remand.testing.fakes import START, FakeClock, FakeKeys
 from tests.support.builders import THE_USER, FakeLedger, member
+from tests.support.fakes import CountingIds, MemoryExchange, ProcessKilled
 
 THEIRS = "/events/theirs.jsonl"
 DAY = 86_400.0
