@@ -22,7 +22,7 @@ LAZY_MODULES = frozenset(
     for package, names in {
         "adapters.coordinator": "background_start remote_ledger",
         "adapters.forges": "gitea github gitlab",
-        "adapters.gates": "background_runs procrastinate_jobs",
+        "adapters.gates": "procrastinate_jobs",
         "adapters.git": "checkouts commits event_publisher mirror remote repository snapshots",
         "adapters.hosts": "checks claude codex codex_settings copilot cursor gemini installation launch openhands qwen",
         "adapters.journal": "reader solo_sessions writer",
@@ -30,7 +30,7 @@ LAZY_MODULES = frozenset(
         "adapters.sandbox": "sandboxes",
         "adapters.server": "client openid",
         "adapters.stores": "postgres shared_data sqlite_migrations sqlite_views",
-        "adapters.system": "files notice_channels scheduler_files web_pages",
+        "adapters.system": "background_runs files notice_channels scheduler_files web_pages",
         "app": "errors group_commit notices prompts rejection_facts",
         "app.events": "intake",
         "app.gates": "change_examination measurement queued_work runner",

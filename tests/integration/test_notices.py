@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from remand.adapters.gates.background_runs import BackgroundRuns
 from remand.adapters.system import notice_channels
+from remand.adapters.system.background_runs import BackgroundRuns
 from remand.adapters.system.notice_channels import (
     FIRST,
     LONGEST,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 
-from remand.adapters.gates import background_runs
 from remand.adapters.stores.sqlite_views import read_unseen
 from remand.adapters.system import notice_channels, scheduler_files
 from remand.adapters.system.machine import SystemClock
@@ -13,7 +12,6 @@ from remand.app import notices
 from remand.app.record_files import RecordFileUpdater, record_folders
 from remand.app.reminders import AfterCall, UnseenCounts
 from remand.config import inherited_environment
-from remand.startup import COMMAND_LINE
 from remand.wiring.open_ledger import OpenLedger
 from remand.wiring.startup import LedgerLocation, folders_of
 
@@ -27,7 +25,9 @@ def after_call(place: LedgerLocation, opened: OpenLedger | None) -> AfterCall:
         ledger=opened.ledger if opened else None,
         read_unseen=lambda: unseen_counts(place, opened),
         channel_count=lambda: len(notice_channels.read_addresses().channels),
-        start_delivery=lambda: _start_delivery(place),
+        start_delivery=lambda: notice_channels.start_delivery(
+            folders_of(place).notices, place.root, inherited_environment()
+        ),
     )
 
 
@@ -54,10 +54,3 @@ def notice_delivery(opened: OpenLedger) -> notices.NoticeDelivery:
         open_channels=notice_channels.open_channels,
         pace=notice_channels.FilePace(os.path.join(opened.folders.notices, "pace")),
     )
-
-
-def _start_delivery(place: LedgerLocation) -> None:
-    """Starts a process that sends notices, unless one is already running: no command waits for a channel."""
-    call = [*COMMAND_LINE, "-C", place.root, "notify", "--paced"]
-    environment = inherited_environment(*notice_channels.private_variables(inherited_environment()))
-    background_runs.BackgroundRuns(folders_of(place).notices).start("notify", call, environment)

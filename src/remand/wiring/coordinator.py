@@ -11,9 +11,9 @@ from remand.adapters.coordinator.agent_socket import (
 from remand.adapters.coordinator.protocol import pack_call
 from remand.adapters.coordinator.remote_ledger import ask_status
 from remand.adapters.coordinator.server import CommandLineCall, ConsultationProcesses, Coordinator
-from remand.adapters.gates.background_runs import BackgroundRuns
 from remand.adapters.git.location import LedgerLocation, read_ref
 from remand.adapters.server import openid
+from remand.adapters.system.background_runs import BackgroundRuns
 from remand.adapters.system.executor import UserCommands
 from remand.adapters.system.folders import require_socket_folder
 from remand.app.director_commands import DirectorCommands

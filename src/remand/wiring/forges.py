@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
+from functools import partial
 
 from remand.adapters.forges.table import StoredAnswers, StoredMarks, open_forge, stored_token
 from remand.adapters.forges.webhooks import SECRET, WebhookListener
@@ -26,25 +27,16 @@ def forge_sync(opened: OpenLedger, environment: Mapping[str, str]) -> ForgeSync:
         opened.ledger,
         opened.settings,
         poll_marks(opened),
-        open_forge=lambda settings: open_forge(
-            settings.kind,
-            settings.repository,
-            api=settings.api,
-            token=forge_token(settings, environment),
-            clock=opened.ledger.clock,
-            memory=memory,
+        open_forge=partial(open_forge, clock=opened.ledger.clock, memory=memory),
+        open_remote=lambda forge, token: GitRemote(
+            opened.place, forge.remote, Access.to_forge(forge.kind, forge.home, token), environment
         ),
-        open_remote=lambda settings: GitRemote(
-            opened.place,
-            settings.remote,
-            Access.to_forge(settings.kind, settings.home, forge_token(settings, environment)),
-            environment,
-        ),
+        find_token=partial(forge_token, environment),
         lock=lambda: try_lock(os.path.join(opened.folders.forge, "acting.lock")),
     )
 
 
-def forge_token(settings: ForgeSettings, environment: Mapping[str, str]) -> str:
+def forge_token(environment: Mapping[str, str], settings: ForgeSettings) -> str:
     """The token for a forge, from the environment or where it was stored; empty when there is none."""
     return settings.find_token(environment) or stored_token(settings.kind, settings.api)
 

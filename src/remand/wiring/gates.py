@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from remand.adapters import projects
-from remand.adapters.gates import background_runs, procrastinate_jobs
+from remand.adapters.gates import procrastinate_jobs
 from remand.adapters.gates.results import FileCache, FileReports, watch_results
 from remand.adapters.gates.tools import SystemTools, UserRegistries
 from remand.adapters.git import checkouts, commits
@@ -14,7 +14,7 @@ from remand.adapters.journal import reader
 from remand.adapters.journal.writer import Sessions
 from remand.adapters.parsers import registry
 from remand.adapters.sandbox import sandboxes
-from remand.adapters.system import web_pages
+from remand.adapters.system import background_runs, web_pages
 from remand.adapters.system.folders import runtime_folder, state_folder
 from remand.adapters.system.machine import RandomIds
 from remand.app import rejection_facts
@@ -67,13 +67,9 @@ def evidence_lookup(opened: OpenLedger) -> rejection_facts.EvidenceLookup:
 
 
 def _queued_probes(opened: OpenLedger) -> queued_work.QueuedProbes:
+    shared, settings, queue = opened.store.shared_data, opened.settings, job_queue(opened)
     return queued_work.QueuedProbes(
-        opened.ledger,
-        job_queue(opened),
-        opened.store.shared_data,
-        opened.settings.rules,
-        base=opened.settings.protected_tip,
-        new_key=RandomIds().hex,
+        opened.ledger, queue, shared, settings.rules, settings.protected_tip, RandomIds().hex
     )
 
 

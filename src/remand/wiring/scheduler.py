@@ -10,7 +10,6 @@ from functools import partial
 
 from remand.adapters.coordinator.agent_socket import CommandClaims
 from remand.adapters.coordinator.server import SchedulerCoordinator
-from remand.adapters.gates.background_runs import BackgroundRuns
 from remand.adapters.git import commits
 from remand.adapters.git.location import LedgerLocation
 from remand.adapters.git.remote import PACKS, BaseFetcher, SubmissionStore
@@ -28,6 +27,7 @@ from remand.adapters.server.scheduler_ledger import (
     take_commit,
 )
 from remand.adapters.system import notice_channels, web_pages
+from remand.adapters.system.background_runs import BackgroundRuns
 from remand.adapters.system.executor import ThreadExecutor
 from remand.adapters.system.folders import LedgerFolders, runtime_folder, socket_folder, state_folder
 from remand.adapters.system.machine import RandomIds, SystemClock
@@ -251,23 +251,15 @@ def make_handlers(
     base = BaseFetcher(opened.place, settings.base_branch, environment)
     server, find_base = client.find_server(environment), lambda: settings.rules().base
     fetch = partial(fetch_commit, server, opened.submissions, find_base)
+    source = queued_work.CommitSource(base.fetch_until, fetch)
     worker = queued_work.GateWorker(
-        opened.ledger,
-        settings.rules,
-        claims=own.worker_claims,
-        is_current=queue.is_current,
-        refresh=base.fetch_until,
-        fetch=fetch,
-        report=report,
-        labels=own.labels,
-        own_labels=labels,
+        opened.ledger, settings.rules, source, own.worker_claims, own.labels, queue.is_current, report, labels
     )
     probes = queued_work.ProbeWorker(
         opened.ledger,
-        opened.store.shared_data,
         settings.rules,
-        refresh=base.fetch_until,
-        fetch=fetch,
+        source,
+        opened.store.shared_data,
         commands=lambda: gates.make_probes(opened, settings.settings().gate_policy),
         pages=lambda: web_pages.HostPages(settings.settings().gate_policy.hosts),
     )
@@ -278,7 +270,7 @@ def worker_chores(open_own: Callable[[], OpenLedger]) -> tuple[Chore, ...]:
     """What a worker does now and then, each on its own ledger."""
     opened, environment = open_own(), inherited_environment()
     settings = opened.settings.settings()
-    has_token = bool(settings.forge.kind and forge_token(settings.forge, environment))
+    has_token = bool(settings.forge.kind and forge_token(environment, settings.forge))
     return chores.worker_chores(
         LedgerClient(opened.ledger, opened.settings.rules, str, str),
         settings,

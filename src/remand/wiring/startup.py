@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 
 from remand.adapters.coordinator.protocol import MAX_CALL, CoordinatorUnavailable, forward_call
-from remand.adapters.gates import background_runs
 from remand.adapters.git import remote, repository, snapshots
 from remand.adapters.git.location import LedgerLocation, current_branch, ledger_id, locate
 from remand.adapters.hosts import checks
@@ -16,7 +15,7 @@ from remand.adapters.journal import writer as journal
 from remand.adapters.journal.session_tasks import SessionTask
 from remand.adapters.server import client as server
 from remand.adapters.stores import sqlite_views as views
-from remand.adapters.system import files
+from remand.adapters.system import background_runs, files
 from remand.adapters.system.folders import LedgerFolders, socket_folder, state_folder
 
 __all__ = ["MAX_CALL", "READERS", "CoordinatorUnavailable", "LedgerFolders", "LedgerLocation"]

@@ -15,7 +15,7 @@ GITHUB = "github"
 
 
 def open_forge(
-    kind: str, repository: str, *, api: str, token: str, clock: Clock, memory: StoredAnswers
+    kind: str, repository: str, api: str, token: str, *, clock: Clock, memory: StoredAnswers
 ) -> Forge:
     """The client of a repository on a forge."""
     if kind == GITHUB:

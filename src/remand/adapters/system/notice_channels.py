@@ -14,10 +14,11 @@ from importlib import import_module
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
+from remand.adapters.system import background_runs
 from remand.adapters.system.files import hold_lock, read_start
 from remand.app.notices import Channel
 from remand.domain.record import NamedTuple
-from remand.startup import lazy_pattern
+from remand.startup import COMMAND_LINE, lazy_pattern
 
 
 class FileChannel:
@@ -153,6 +154,15 @@ def private_variables(environment: Mapping[str, str]) -> tuple[str, ...]:
     may have set.
     """
     return (*_AGENT_VARIABLES, VARIABLE) if AGENTS_MARK in environment else _AGENT_VARIABLES
+
+
+def start_delivery(folder: str, root: str, environment: Mapping[str, str]) -> None:
+    """Starts a process that sends notices, unless one is already running: no command waits for a channel."""
+    private = private_variables(environment)
+    own = {name: value for name, value in environment.items() if not name.startswith(private)}
+    background_runs.BackgroundRuns(folder).start(
+        "notify", [*COMMAND_LINE, "-C", root, "notify", "--paced"], own
+    )
 
 
 def read_addresses() -> ChannelAddresses:

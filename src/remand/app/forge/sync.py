@@ -191,12 +191,15 @@ class ForgeSync:
         configuration: SettingsSource,
         marks: PollMarks,
         *,
-        open_forge: Callable[[ForgeSettings], Forge],
-        open_remote: Callable[[ForgeSettings], Remote],
+        open_forge: Callable[[str, str, str, str], Forge],
+        open_remote: Callable[[ForgeSettings, str], Remote],
+        find_token: Callable[[ForgeSettings], str],
         lock: a.ExclusiveLock,
     ) -> None:
+        """`open_forge` takes kind, repository, API and token; `open_remote` the forge and the token."""
         self._ledger, self._configuration, self._marks = ledger, configuration, marks
-        self._open_forge, self._open_remote, self._lock = open_forge, open_remote, lock
+        self._make_forge, self._make_remote, self._find_token = open_forge, open_remote, find_token
+        self._lock = lock
 
     @property
     def settings(self) -> ForgeSettings:
@@ -205,6 +208,14 @@ class ForgeSync:
         if not forge_settings.kind:
             raise ForgeFault(ForgeFaultKind.MISSING, NO_FORGE)
         return forge_settings
+
+    def _open_forge(self) -> Forge:
+        forge = self.settings
+        return self._make_forge(forge.kind, forge.repository, forge.api, self._find_token(forge))
+
+    def _open_remote(self) -> Remote:
+        forge = self.settings
+        return self._make_remote(forge, self._find_token(forge))
 
     def sync(self, only: Collection[int] = (), *, is_again: bool = False) -> SyncResult:
         """One round. A failure in one part is reported and does not prevent the others."""
@@ -224,7 +235,7 @@ class ForgeSync:
         """Polls the forge once; with numbers, only those pull requests."""
         try:
             settings = self.settings
-            with closing(self._open_forge(settings)) as forge:
+            with closing(self._open_forge()) as forge:
                 importer = ReviewImporter(
                     self._ledger,
                     Accounts(self._configuration.rules().team, forge, self._marks),
@@ -245,7 +256,7 @@ class ForgeSync:
     def import_issues(self, label: str = "", *, is_dry: bool = False) -> IssueImport:
         """Creates tasks from the issues with a label, by default the configured one. Raises `ForgeFault`."""
         settings = self.settings
-        with closing(self._open_forge(settings)) as forge:
+        with closing(self._open_forge()) as forge:
             importer = IssueImporter(self._ledger, forge, settings)
             return importer.import_issues(label or settings.import_label or LABEL, is_dry=is_dry)
 
@@ -265,10 +276,10 @@ class ForgeSync:
     @contextmanager
     def _open_actions(self, base: str) -> Iterator[dict[ForgeAction, a.ForgeActionHandler]]:
         settings, team = self.settings, self._configuration.rules().team
-        with closing(self._open_forge(settings)) as forge:
+        with closing(self._open_forge()) as forge:
             accounts = Accounts(team, forge, self._marks)
             yield {
-                ForgeAction.PUSH: a.PushAction(self._open_remote(settings)),
+                ForgeAction.PUSH: a.PushAction(self._open_remote()),
                 ForgeAction.OPEN: a.OpenAction(forge, base),
                 ForgeAction.REQUEST: a.RequestReviewAction(forge, team, settings.kind),
                 ForgeAction.MERGE: a.MergeAction(forge, accounts.writing_member),

@@ -348,10 +348,10 @@ class Gates:
             self._ledger,
             self._make_queue(),
             self._claims(lambda terms: None if terms.policy.gates else self._empty_verdict(terms)),
-            labels=self.labels,
-            project=lambda: self._settings.rules().project,
-            base=self._settings.protected_tip,
-            new_key=self._new_key,
+            self._settings.rules,
+            self._settings.protected_tip,
+            self.labels,
+            self._new_key,
         )
 
     def _claims(self, verdict: Callable[[MeasurementTerms], VerdictResult | None]) -> DoneClaims:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import msgspec
 from msgspec.structs import replace
@@ -21,7 +23,7 @@ from remand.app.gates.jobs import (
     can_take,
 )
 from remand.app.ledger import Ledger
-from remand.app.ports import CommandOutcome, CommandProbes, Pages, SharedData
+from remand.app.ports import CommandOutcome, CommandProbes, Keys, Pages, SharedData
 from remand.app.requests import Answer, Request, Rules
 from remand.app.tokens import SignatureStamp, sign_content
 from remand.domain import commands as c
@@ -59,36 +61,45 @@ class SignedRequest(Record, kw_only=True):
         base = f"{self.base}\n" if self.base else ""
         return _PURPOSE + f"{base}{self.request}".encode()
 
+    def is_trusted(self, rules: Rules, keys: Keys) -> bool:
+        """True if a key that counts here signed it."""
+        stamp = SignatureStamp(key=self.key, signature=self.signature)
+        return stamp.covers(self.content, rules, keys)
+
 
 _decode = msgspec.json.Decoder(SignedRequest).decode
 _decode_request = msgspec.json.Decoder(Request).decode
 
 
+class CommitSource(NamedTuple):
+    """How a worker gets what a job needs. Both return why they failed."""
+
+    refresh: Callable[[str], str]
+    """Fetches the base up to a commit or beyond."""
+    fetch: Callable[[str, str], str]
+    """Fetches a task's commit."""
+
+
+def sign_arguments(request: Request | ProbeRequest, base: str, project: str, keys: Keys) -> str:
+    """The arguments of a job: a request with its signature."""
+    signed = SignedRequest(request=_encode(request).decode(), key="", signature="", base=base)
+    stamp = sign_content(signed.content, project, keys)
+    return _encode(replace(signed, key=stamp.key, signature=stamp.signature)).decode()
+
+
+@dataclass(eq=False)
 class QueuedClaims:
     """Queues done claims for workers: a worker records the verdict, for which the caller waits."""
 
-    def __init__(
-        self,
-        ledger: Ledger,
-        queue: JobQueue,
-        claims: DoneClaims,
-        *,
-        labels: Callable[[Task, str], Sequence[str]],
-        project: Callable[[], str],
-        base: Callable[[], str] = str,
-        new_key: Callable[[], str],
-        sleep: Callable[[float], None] = time.sleep,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self._ledger = ledger
-        self._queue = queue
-        self._claims = claims
-        self._labels = labels
-        self._project = project
-        self._base = base
-        self._new_key = new_key
-        self._sleep = sleep
-        self._clock = clock
+    ledger: Ledger
+    queue: JobQueue
+    claims: DoneClaims
+    rules: Callable[[], Rules]
+    base: Callable[[], str]
+    labels: Callable[[Task, str], Sequence[str]]
+    new_key: Callable[[], str]
+    sleep: Callable[[float], None] = time.sleep
+    clock: Callable[[], float] = time.monotonic
 
     def claim(
         self, request: Request, ask: Callable[[Request], Answer], seconds: float
@@ -98,34 +109,34 @@ class QueuedClaims:
         Raises if no worker can take it, or the run left no verdict.
         """
         work: c.SubmitTask | c.CompleteHandoff = request.command
-        commit = self._ledger.repository.commit(work.commit)
+        commit = self.ledger.repository.commit(work.commit)
         request = replace(
             request,
-            key=request.key or f"claim-{self._new_key()}",
+            key=request.key or f"claim-{self.new_key()}",
             command=replace(work, commit=commit.sha) if commit else work,
         )
-        known = self._claims.recorded_outcome(request) or self._claims.claim(request, ask)
-        task = self._ledger.task_of(work)
+        known = self.claims.recorded_outcome(request) or self.claims.claim(request, ask)
+        task = self.ledger.task_of(work)
         if known is not None or task is None or commit is None:
             return known
         job = QueuedJob(
             kind=GATE_RUN,
             key=f"{request.key}/verdict",
-            arguments=self._sign(request),
-            labels=tuple(self._labels(task, commit.sha)),
+            arguments=sign_arguments(request, self.base(), self.rules().project, self.ledger.keys),
+            labels=tuple(self.labels(task, commit.sha)),
             lock=task.id,
         )
-        self._queue.add(job)
+        self.queue.add(job)
         if not self.wait(job.key, task.id, seconds):
             return None
-        found = self._claims.recorded_outcome(request) or self._claims.claim(request, ask)
+        found = self.claims.recorded_outcome(request) or self.claims.claim(request, ask)
         if found is None and seconds:
             raise EnvironmentFault(self._describe_end(task.id))
         return found
 
     def _describe_end(self, task_id: str) -> str:
         """Why a gate run ended without a recorded verdict."""
-        if self._queue.state(task_id) in (JobState.WAITING, JobState.RUNNING):
+        if self.queue.state(task_id) in (JobState.WAITING, JobState.RUNNING):
             return (
                 f"A later done claim of {task_id} replaces this one. Wait for its verdict with "
                 f"`remand gate wait {task_id}`, or the MCP tool `submit`."
@@ -134,65 +145,43 @@ class QueuedClaims:
 
     def wait(self, name: str, task_id: str, seconds: float) -> bool:
         """Waits for gate runs, by their key or their task; False if one is still running after that time."""
-        begun = self._clock()
-        while self._queue.state(name) in (JobState.WAITING, JobState.RUNNING):
-            waited = self._clock() - begun
+        begun = self.clock()
+        while self.queue.state(name) in (JobState.WAITING, JobState.RUNNING):
+            waited = self.clock() - begun
             if waited >= seconds:
                 return False
-            if waited >= ALONE_SECONDS and self._queue.state(name) is JobState.WAITING:
+            if waited >= ALONE_SECONDS and self.queue.state(name) is JobState.WAITING:
                 self._require_worker(name, task_id)
-            self._sleep(LOOK_SECONDS)
+            self.sleep(LOOK_SECONDS)
         return True
 
     def _require_worker(self, name: str, task_id: str) -> None:
         # An earlier job of the task delays the later ones.
         names = {name, task_id}
-        waiting = next((job for job in self._queue.unclaimed_jobs() if names & {job.key, job.lock}), None)
+        waiting = next((job for job in self.queue.unclaimed_jobs() if names & {job.key, job.lock}), None)
         if waiting is not None:
             raise EnvironmentFault(
                 f"The gates of {task_id} wait for a worker, and no running worker can run them. Start one with "
                 f"`remand worker{worker_options(waiting.labels)}`; `remand gate wait {task_id}`, or the MCP tool `submit`, then waits for the verdict."
             )
 
-    def _sign(self, request: Request) -> str:
-        text, keys = _encode(request).decode(), self._ledger.keys
-        signed = SignedRequest(request=text, key="", signature="", base=self._base())
-        stamp = sign_content(signed.content, self._project(), keys)
-        return _encode(replace(signed, key=stamp.key, signature=stamp.signature)).decode()
 
-
+@dataclass(eq=False)
 class GateWorker:
     """Measures queued done claims, and records the results under its own key."""
 
-    def __init__(
-        self,
-        ledger: Ledger,
-        rules: Callable[[], Rules],
-        *,
-        claims: Callable[[Callable[[], bool]], DoneClaims],
-        is_current: Callable[[QueuedJob], bool],
-        refresh: Callable[[str], str],
-        fetch: Callable[[str, str], str],
-        report: Callable[[str], None],
-        labels: Callable[[Task, str], Sequence[str]],
-        own_labels: Sequence[str] = (),
-    ) -> None:
-        """`claims` measures, and checks before recording that the job is still this worker's.
-
-        `refresh` fetches the base up to a commit or beyond, and `fetch` fetches a task's commit; both return
-        why they failed. `labels` are those that the task's gates need by the current base.
-        """
-        self._ledger = ledger
-        self._rules = rules
-        self._claims = claims
-        self._is_current = is_current
-        self._refresh = refresh
-        self._fetch = fetch
-        self._report = report
-        self._labels = labels
-        self._own_labels = tuple(own_labels)
-        self._failed: dict[str, int] = {}
-        """How often something of a job could not be had here, by its key."""
+    ledger: Ledger
+    rules: Callable[[], Rules]
+    commits: CommitSource
+    claims: Callable[[Callable[[], bool]], DoneClaims]
+    """Measures, and checks before recording that the job is still this worker's."""
+    labels: Callable[[Task, str], Sequence[str]]
+    """The labels that a task's gates need by the current base."""
+    is_current: Callable[[QueuedJob], bool]
+    report: Callable[[str], None]
+    own_labels: Sequence[str] = ()
+    _failed: dict[str, int] = field(default_factory=dict)
+    """How often something of a job was not available here, by its key."""
 
     def run(self, job: QueuedJob) -> None:
         """Measures one done claim.
@@ -200,22 +189,22 @@ class GateWorker:
         Raises Refused if the base does not trust this machine's key, and EnvironmentFault to try again later.
         """
         signed = read_arguments(job)
-        why = self._refresh(signed.base if signed else "")
+        why = self.commits.refresh(signed.base if signed else "")
         self._note_missing(job, why)
-        own = self._ledger.keys.ensure_key()
-        require_trusted_key(self._rules().untrusted_key_id(own), is_confined=True)
+        own = self.ledger.keys.ensure_key()
+        require_trusted_key(self.rules().untrusted_key_id(own), is_confined=True)
         request = self._read(job, signed) if signed else None
         if request is None:
-            self._report(f"A gate run was skipped: {job.key} is not a done claim that a trusted key signed.")
+            self.report(f"A gate run was skipped: {job.key} is not a done claim that a trusted key signed.")
             return
         work: c.SubmitTask | c.CompleteHandoff = request.command
-        task, commit = self._ledger.task_of(work), work.commit
+        task, commit = self.ledger.task_of(work), work.commit
         if task is None:
             return
         if not why:
-            why = self._fetch(task.id, commit)
+            why = self.commits.fetch(task.id, commit)
             self._note_missing(job, why)
-        self._report(
+        self.report(
             f"{task.id} at {commit[:12]}: {self._describe(self._measure(job, request, task, commit, why))}"
         )
         self._failed.pop(job.key, None)
@@ -243,13 +232,13 @@ class GateWorker:
     def _measure(
         self, job: QueuedJob, request: Request, task: Task, commit: str, why: str
     ) -> ClaimOutcome | None:
-        claims = self._claims(lambda: self._is_current(job))
+        claims = self.claims(lambda: self.is_current(job))
         if not why:
-            needed = self._labels(task, commit)
-            if not can_take(self._own_labels, needed):
+            needed = self.labels(task, commit)
+            if not can_take(self.own_labels, needed):
                 raise LabelsMissing(needed)
-            return claims.claim(request, self._ledger.ask)
-        require_current(lambda: self._is_current(job))
+            return claims.claim(request, self.ledger.ask)
+        require_current(lambda: self.is_current(job))
         return claims.record_unmeasured(request, task, commit, _missing_text(task.id, why))
 
     def _read(self, job: QueuedJob, signed: SignedRequest) -> Request | None:
@@ -260,8 +249,7 @@ class GateWorker:
             return None
         if f"{request.key}/verdict" != job.key:
             return None
-        stamp = SignatureStamp(key=signed.key, signature=signed.signature)
-        return request if stamp.covers(signed.content, self._rules(), self._ledger.keys) else None
+        return request if signed.is_trusted(self.rules(), self.ledger.keys) else None
 
 
 def read_arguments(job: QueuedJob) -> SignedRequest | None:
@@ -329,30 +317,19 @@ _decode_probe = msgspec.json.Decoder(ProbeRequest).decode
 _decode_result = msgspec.json.Decoder(ProbeResult).decode
 
 
+@dataclass(eq=False)
 class QueuedProbes:
     """Lets workers run one rejection's commands, or fetch its addresses. Raises EnvironmentFault if none did in time."""
 
-    def __init__(
-        self,
-        ledger: Ledger,
-        queue: JobQueue,
-        shared: SharedData,
-        rules: Callable[[], Rules],
-        *,
-        base: Callable[[], str],
-        new_key: Callable[[], str],
-        sleep: Callable[[float], None] = time.sleep,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self._ledger = ledger
-        self._queue = queue
-        self._shared = shared
-        self._rules = rules
-        self._base = base
-        self._new_key = new_key
-        self._sleep = sleep
-        self._clock = clock
-        self._left = PROBE_SECONDS
+    ledger: Ledger
+    queue: JobQueue
+    shared: SharedData
+    rules: Callable[[], Rules]
+    base: Callable[[], str]
+    new_key: Callable[[], str]
+    sleep: Callable[[float], None] = time.sleep
+    clock: Callable[[], float] = time.monotonic
+    _left: float = PROBE_SECONDS
 
     def run(self, command: tuple[str, ...], commit: str) -> CommandOutcome | None:
         return self._ask(ProbeRequest(key="", until="", command=command, commit=commit))
@@ -361,23 +338,21 @@ class QueuedProbes:
         return self._ask(ProbeRequest(key="", until="", url=url))
 
     def _ask(self, probe: ProbeRequest) -> CommandOutcome | None:
-        key, now = f"evidence-{self._new_key()}{self._new_key()}", self._ledger.clock.now()
+        key, now = f"evidence-{self.new_key()}{self.new_key()}", self.ledger.clock.now()
         request = replace(probe, key=key, until=add_seconds(now, self._left))
-        signed = SignedRequest(request=_encode(request).decode(), key="", signature="", base=self._base())
-        stamp = sign_content(signed.content, self._rules().project, self._ledger.keys)
-        arguments = _encode(replace(signed, key=stamp.key, signature=stamp.signature)).decode()
-        self._queue.add(QueuedJob(kind=EVIDENCE_CHECK, key=key, arguments=arguments))
-        begun = self._clock()
+        arguments = sign_arguments(request, self.base(), self.rules().project, self.ledger.keys)
+        self.queue.add(QueuedJob(kind=EVIDENCE_CHECK, key=key, arguments=arguments))
+        begun = self.clock()
         try:
             self._wait(key, begun)
         finally:
-            self._left -= self._clock() - begun
+            self._left -= self.clock() - begun
         return self._result(key)
 
     def _wait(self, key: str, begun: float) -> None:
-        while self._queue.state(key) in (JobState.WAITING, JobState.RUNNING):
-            waited = self._clock() - begun
-            is_alone = waited >= ALONE_SECONDS and any(job.key == key for job in self._queue.unclaimed_jobs())
+        while self.queue.state(key) in (JobState.WAITING, JobState.RUNNING):
+            waited = self.clock() - begun
+            is_alone = waited >= ALONE_SECONDS and any(job.key == key for job in self.queue.unclaimed_jobs())
             if is_alone or waited >= self._left:
                 self._left = 0.0 if is_alone else self._left
                 raise EnvironmentFault(
@@ -385,79 +360,64 @@ class QueuedProbes:
                     if is_alone
                     else "no worker finished it in time"
                 )
-            self._sleep(LOOK_SECONDS)
+            self.sleep(LOOK_SECONDS)
 
     def _result(self, key: str) -> CommandOutcome | None:
         """The worker's outcome, if a key that counts here signed it; else None."""
-        kept = self._shared.get(RESULTS, key, self._ledger.clock.now())
-        self._shared.drop(RESULTS, key)
+        kept = self.shared.get(RESULTS, key, self.ledger.clock.now())
+        self.shared.drop(RESULTS, key)
         try:
             found = _decode_result(kept or b"")
         except msgspec.MsgspecError:
             raise EnvironmentFault("its worker reported nothing; see its output") from None
-        if found.stamp is None or not found.stamp.covers(
-            found.content(key), self._rules(), self._ledger.keys
-        ):
+        if found.stamp is None or not found.stamp.covers(found.content(key), self.rules(), self.ledger.keys):
             raise EnvironmentFault("no trusted key signed the worker's result")
         if found.why:
             raise EnvironmentFault(found.why)
         return found.outcome
 
 
+@dataclass(eq=False)
 class ProbeWorker:
     """Runs commands and fetches addresses of evidence, by the policy of this machine's base."""
 
-    def __init__(
-        self,
-        ledger: Ledger,
-        shared: SharedData,
-        rules: Callable[[], Rules],
-        *,
-        refresh: Callable[[str], str],
-        fetch: Callable[[str, str], str],
-        commands: Callable[[], CommandProbes],
-        pages: Callable[[], Pages],
-    ) -> None:
-        """`refresh` and `fetch` are those of `GateWorker`."""
-        self._ledger = ledger
-        self._shared = shared
-        self._rules = rules
-        self._refresh = refresh
-        self._fetch = fetch
-        self._commands = commands
-        self._pages = pages
+    ledger: Ledger
+    rules: Callable[[], Rules]
+    commits: CommitSource
+    shared: SharedData
+    commands: Callable[[], CommandProbes]
+    pages: Callable[[], Pages]
 
     def run(self, job: QueuedJob) -> None:
         """Checks one piece of evidence. Raises Refused if the base does not trust this machine's key."""
         signed = read_arguments(job)
-        why = self._refresh(signed.base if signed else "")
-        require_trusted_key(self._rules().untrusted_key_id(self._ledger.keys.ensure_key()), is_confined=True)
+        why = self.commits.refresh(signed.base if signed else "")
+        require_trusted_key(self.rules().untrusted_key_id(self.ledger.keys.ensure_key()), is_confined=True)
         request = self._read(job, signed) if signed else None
-        now = self._ledger.clock.now()
+        now = self.ledger.clock.now()
         if request is None or now >= request.until:
             return  # Nobody is waiting for it any more, or the request came from nobody who counts.
         try:
             result = ProbeResult(why=why) if why else self._check(request)
         except EnvironmentFault as fault:
             result = ProbeResult(why=str(fault))
-        stamp = sign_content(result.content(job.key), self._rules().project, self._ledger.keys)
+        stamp = sign_content(result.content(job.key), self.rules().project, self.ledger.keys)
         until = add_seconds(now, KEPT_SECONDS)
         data = _encode(replace(result, stamp=stamp))
-        self._shared.put(RESULTS, job.key, data, owner=job.key, until=until, now=now, most=1)
+        self.shared.put(RESULTS, job.key, data, owner=job.key, until=until, now=now, most=1)
 
     def _check(self, request: ProbeRequest) -> ProbeResult:
         if request.url:
-            return ProbeResult(outcome=self._pages().get(request.url))
-        why = self._fetch("", request.commit)
+            return ProbeResult(outcome=self.pages().get(request.url))
+        why = self.commits.fetch("", request.commit)
         if why:
             return ProbeResult(why=f"the worker cannot get the commit: {why}")
-        return ProbeResult(outcome=self._commands().run(request.command, request.commit))
+        return ProbeResult(outcome=self.commands().run(request.command, request.commit))
 
     def _read(self, job: QueuedJob, signed: SignedRequest) -> ProbeRequest | None:
         try:
             request = _decode_probe(signed.request)
         except msgspec.MsgspecError:
             return None
-        stamp = SignatureStamp(key=signed.key, signature=signed.signature)
-        is_signed = stamp.covers(signed.content, self._rules(), self._ledger.keys)
+        is_signed = signed.is_trusted(self.rules(), self.ledger.keys)
         return request if is_signed and request.key == job.key else None

@@ -13,7 +13,7 @@ from remand.app.errors import EnvironmentFault
 from remand.app.gates.done_claims import VERDICT_EVENTS, ClaimOutcome, DoneClaims
 from remand.app.gates.jobs import GATE_RUN, JobState, JobTaken, QueuedJob, WorkerTerms
 from remand.app.gates.known_results import VerdictResult
-from remand.app.gates.queued_work import MAX_FETCHES, GateWorker, QueuedClaims, require_current
+from remand.app.gates.queued_work import MAX_FETCHES, CommitSource, GateWorker, QueuedClaims, require_current
 from remand.app.requests import Acceptance, Request, Rules
 from remand.domain import commands as c
 from remand.domain.events.tasks import TaskSubmitted
@@ -60,12 +60,11 @@ class World:
         return GateWorker(
             self.ledger,
             lambda: self.made.rules,
+            CommitSource(self.refresh, lambda task_id, commit: self.why),
             claims=self._worker_claims,
-            is_current=lambda job: self.is_current(job),  # noqa: PLW0108 - tests set another
-            refresh=self.refresh,
-            fetch=lambda task_id, commit: self.why,
-            report=self.said.append,
             labels=lambda task, commit: self.needed,
+            is_current=lambda job: self.is_current(job),  # noqa: PLW0108 - tests set another
+            report=self.said.append,
             own_labels=self.labels,
         )
 
@@ -87,9 +86,9 @@ class World:
             self.ledger,
             self.queue,
             DoneClaims(self.ledger, terms, lambda _: None),
-            labels=lambda task, commit: self.labels,
-            project=lambda: self.made.rules.project,
+            lambda: self.made.rules,
             base=lambda: BASE,
+            labels=lambda task, commit: self.labels,
             new_key=self.made.ids.hex,
             sleep=self.pass_time,
             clock=lambda: self.now,
@@ -239,7 +238,7 @@ def test_what_this_machine_alone_cannot_do_gives_the_job_back(code: str, fault: 
     world = World()
     job = waiting_job(world)
     refused = ClaimOutcome(answer=Refused(code, "Not here."))
-    world.worker._claims = lambda _: SimpleNamespace(claim=lambda *_: refused)  # type: ignore[assignment,return-value]
+    world.worker.claims = lambda _: SimpleNamespace(claim=lambda *_: refused)  # type: ignore[assignment,return-value]
 
     with pytest.raises(fault, match="Not here"):
         world.worker.run(job)

@@ -8,7 +8,7 @@ import pytest
 from remand.adapters.stores.shared_data import EmbeddedSharedData
 from remand.app.errors import EnvironmentFault
 from remand.app.gates.jobs import EVIDENCE_CHECK, WorkerTerms
-from remand.app.gates.queued_work import PROBE_SECONDS, ProbeWorker, QueuedProbes
+from remand.app.gates.queued_work import PROBE_SECONDS, CommitSource, ProbeWorker, QueuedProbes
 from remand.app.ports import CommandOutcome
 from remand.app.requests import Rules
 from remand.testing.fakes import FakeKeys
@@ -44,10 +44,9 @@ class World:
         )
         self.worker = ProbeWorker(
             self.other.ledger,
-            self.shared,
             lambda: self.other.rules,
-            refresh=lambda _: "",
-            fetch=self.fetch,
+            CommitSource(lambda _: "", self.fetch),
+            self.shared,
             commands=lambda: self,
             pages=lambda: self,
         )

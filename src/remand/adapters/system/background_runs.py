@@ -1,4 +1,4 @@
-"""Runs of gates that continue in the background and are found again by name."""
+"""Processes that continue in the background and are found again by name: runs of gates, and the one that sends notices."""
 
 from __future__ import annotations
 
