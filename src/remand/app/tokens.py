@@ -1,4 +1,4 @@
-"""Tokens as the signed events of the log make them: created, revoked, and looked up for whoever calls the server."""
+"""The tokens by the signed events of the log: created, revoked, and looked up for callers of the server."""
 
 from __future__ import annotations
 
@@ -47,31 +47,31 @@ from remand.domain.record import NamedTuple, Record
 from remand.ledger.store import Transaction
 
 SESSIONS = "session"
-"""What sessions of browsers are kept as."""
+"""The kind under which browser sessions are stored."""
 LOOK_AGAIN_SECONDS = 0.5
-"""How long a process may not know of a token that another one has revoked."""
+"""How long a process may take to notice that another one has revoked a token."""
 
 
 class SignedTokens(NamedTuple):
-    """The tokens that verified signatures cover, and the lines about tokens that are missing."""
+    """The tokens with verified signatures, and the missing lines about tokens."""
 
     tokens: Mapping[str, Token]
     missing: tuple[MissingLines, ...]
 
 
 def signed_tokens(tx: Transaction, verifier: Verifier) -> SignedTokens:
-    """The tokens. What a table says without a signed event, or of an event that is void, does not count."""
+    """The tokens. A row without a signed event, or of a void event, does not count."""
     events = signed_task_events(tx, TOKENS, verifier, signed_voids(tx, verifier), is_verified=True)
     return SignedTokens(fold_tokens(events.events), events.missing)
 
 
 class TokenLookup:
-    """Finds out whose a token is, by what was last read. What was verified is kept while the lines are the same."""
+    """Identifies callers by their tokens, as last read. Verified events are reused while the lines are unchanged."""
 
     def __init__(self) -> None:
         self._found = SignedTokens({}, ())
         self._source: tuple[object, ...] = ()
-        """The lines and the trust that the tokens were read from."""
+        """A value for the lines and the trust from which the tokens were read."""
         self._team = Team()
         self._clock: Clock | None = None
         self.read_at = float("-inf")
@@ -79,20 +79,20 @@ class TokenLookup:
 
     @property
     def is_due(self) -> bool:
-        """True when the log has to be read again before anybody is let in."""
+        """True if the log must be read again before a caller is admitted."""
         return time.monotonic() - self.read_at >= LOOK_AGAIN_SECONDS
 
     def forget(self) -> None:
-        """Has the log read again: this process may have changed it."""
+        """Makes the next call read the log again, because this process may have changed it."""
         self.read_at = float("-inf")
 
     def may_be_new(self, text: str) -> bool:
-        """True for what has the form of a token and was not there when the log was read: another process may have made it."""
+        """True for a text in the form of a token that was unknown when the log was read: another process may have created it."""
         token_id = parse_token_id(text)
         return bool(token_id) and token_id not in self._found.tokens
 
     def read(self, ledger: Ledger, team: Team) -> None:
-        """Reads the tokens from the log, and takes the team as it is now."""
+        """Reads the tokens from the log, and the current team."""
         read_at = time.monotonic()
         with ledger.store.read() as view:
             verifier = ledger.verifier(view)
@@ -104,12 +104,12 @@ class TokenLookup:
         self._team, self._clock, self.read_at = team, ledger.clock, read_at
 
     def caller(self, text: str) -> Caller:
-        """Whom a token stands for; refuses one that does not count."""
+        """The caller with a token; refuses an invalid one."""
         require_whole_token_log(self._found.missing)
         return token_caller(find_token(self._found.tokens, text, self._now()), self._team)
 
     def current_caller(self, caller: Caller) -> Caller:
-        """The caller of a session as things are now; refuses one whose token or role is gone since."""
+        """The caller of a session; refuses if its token or role no longer exists."""
         if caller.token_id:
             require_whole_token_log(self._found.missing)
             token = require_valid_token(self._found.tokens.get(caller.token_id), self._now())
@@ -117,7 +117,7 @@ class TokenLookup:
         return require_member(caller, self._team)
 
     def account_caller(self, account: OpenIdAccount, role: TokenRole | None) -> Caller:
-        """Whom an account stands for; refuses a stranger's."""
+        """The caller with an account; refuses an unknown account."""
         return account_caller(account, self._team, role)
 
     def _now(self) -> Instant:
@@ -125,14 +125,14 @@ class TokenLookup:
 
 
 class SignatureStamp(Record, kw_only=True):
-    """Who signed something that lies where others can write, and the signature."""
+    """The signature on data in a place where others can write, and its key."""
 
     key: str
     """The id of the signer's key."""
     signature: str
 
     def covers(self, content: bytes, rules: Rules, keys: Keys) -> bool:
-        """True when a key that counts here now signed exactly that, for this project."""
+        """True if a key that is trusted here now signed exactly this content for this project."""
         trust = rules.trust(keys.own())
         key, signature = trust.find_key(self.key), parse_signature(self.signature)
         if key is None or key.until is not None or signature is None:
@@ -147,7 +147,7 @@ def sign_content(content: bytes, project: str, keys: Keys) -> SignatureStamp:
 
 
 class StoredSession(Record, kw_only=True):
-    """A browser's session as it is kept: found by a hash of its secret, and signed by the server that opened it.
+    """A stored browser session: found by a hash of its secret, and signed by the server that opened it.
 
     Whoever can write to the database but has no trusted key can open none.
     """
@@ -157,7 +157,7 @@ class StoredSession(Record, kw_only=True):
     stamp: SignatureStamp | None = None
 
     def content(self, name: str) -> bytes:
-        """What is signed, with the hash that it is found by."""
+        """The signed content, with the hash by which it is found."""
         return b"remand session v1\n" + name.encode() + b"\n" + _encode(replace(self, stamp=None))
 
 
@@ -171,7 +171,7 @@ def keep_session(
     seconds: float,
     most: int,
 ) -> None:
-    """Opens a session for whoever brings the secret, for a while; so many of a member, or of a token, at once."""
+    """Opens a session with a secret, for a limited time; the number for each member and each token is limited."""
     now, name = ledger.clock.now(), secret_hash(secret)
     session = StoredSession(caller=caller, until=add_seconds(now, seconds))
     signed = replace(session, stamp=sign_content(session.content(name), rules.project, ledger.keys))
@@ -180,7 +180,7 @@ def keep_session(
 
 
 def find_session(ledger: Ledger, rules: Rules, shared: SharedData, secret: str) -> Caller | None:
-    """Whose session a secret is; None when there is none, its time is over, or no server that counts has opened it."""
+    """The caller of the session with a secret; None if there is none, it has expired, or no trusted server opened it."""
     now, name = ledger.clock.now(), secret_hash(secret)
     try:
         session = _decode_session(shared.get(SESSIONS, name, now) or b"")
@@ -191,12 +191,12 @@ def find_session(ledger: Ledger, rules: Rules, shared: SharedData, secret: str) 
 
 
 def secret_hash(secret: str) -> str:
-    """What a secret is found by: nobody who reads that has it."""
+    """The hash of a secret, which does not reveal it."""
     return sha256(secret.encode("utf-8", "replace")).hexdigest()
 
 
 class LogInAttempt(NamedTuple):
-    """What a log-in that was begun is recognised by when the browser comes back, which may be to another server."""
+    """The values by which a log-in is recognised when the browser returns, perhaps to another server."""
 
     state: str
     nonce: str
@@ -205,13 +205,13 @@ class LogInAttempt(NamedTuple):
 
     @classmethod
     def of(cls, secret: str, redirect_uri: str) -> LogInAttempt:
-        """All of it follows from a secret that the browser alone keeps."""
+        """Derives all values from a secret that only the browser has."""
         state, nonce, verifier = (derived_secret(secret, name) for name in ("state", "nonce", "verifier"))
         return cls(state, nonce, verifier, redirect_uri)
 
 
 def derived_secret(secret: str, name: str) -> str:
-    """Another secret that follows from one, which nobody finds out by it."""
+    """Another secret that is derived from one and does not reveal it."""
     digest = hmac.digest(secret.encode("utf-8", "replace"), name.encode(), "sha256")
     return base64.urlsafe_b64encode(digest).rstrip(b"=").decode()
 
@@ -221,17 +221,17 @@ _decode_session = msgspec.json.Decoder(StoredSession).decode
 
 
 class IdentityProvider(Protocol):
-    """Says who people are. Its failures are `EnvironmentFault`s."""
+    """Identifies people. Raises `EnvironmentFault`."""
 
     def authorization_url(self, attempt: LogInAttempt) -> str:
-        """Where the browser is sent."""
+        """The address to which the browser is sent."""
 
     def account(self, code: str, attempt: LogInAttempt) -> OpenIdAccount:
-        """Who has logged in, by the code that the browser brings back."""
+        """The account that has logged in, by the code with which the browser returns."""
 
 
 class CreatedToken(NamedTuple):
-    """A new token: its id, and its text, which is shown once and written nowhere."""
+    """A new token: its id, and its text, which is shown once and not stored."""
 
     token_id: str
     text: str
@@ -250,7 +250,7 @@ def create_token(
     expires_at: Instant,
     known_by: KnownBy = KnownBy.WORD,
 ) -> CreatedToken:
-    """Gives a token out, and records its hash."""
+    """Issues a token, and records its hash."""
     now = ledger.clock.now()
     token_id = make_id("TK", now, secrets.token_hex(4))
     text = token_text(token_id, secrets.token_urlsafe(SECRET_BYTES))
@@ -277,7 +277,7 @@ def create_token(
 def revoke_token(
     ledger: Ledger, actor: Actor, token_id: str, reason: str, known_by: KnownBy = KnownBy.WORD
 ) -> None:
-    """Revokes a token; one that is revoked already stays so."""
+    """Revokes a token; a revoked one stays revoked."""
 
     def decide(handler: RequestHandler, _: object) -> None:
         known = signed_tokens(handler.tx, ledger.verifier(handler.tx)).tokens
@@ -289,7 +289,7 @@ def revoke_token(
 
 
 def visible_tokens(ledger: Ledger, actor: Actor) -> list[Token]:
-    """The tokens that somebody may see, by id: the user all, a member its own."""
+    """The tokens that an actor may see, by id: the user sees all, a member its own."""
     with ledger.store.read() as view:
         found = signed_tokens(view, ledger.verifier(view)).tokens
     return sorted((token for token in found.values() if decisions.may_see_token(token, actor)), key=_token_id)

@@ -1,4 +1,4 @@
-"""The facts that are looked up for a command before it is decided, by what they are about."""
+"""The facts that are looked up for a command before `decide` is called, by subject."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from remand.domain.validation.assessment import ValidationFacts
 
 
 class FreshIds(Record, kw_only=True):
-    """Unused ids for what a decision may create."""
+    """Unused ids for the tasks and handoffs that a decision may create."""
 
     task_id: str = ""
     task_ids: tuple[str, ...] = ()
@@ -28,7 +28,7 @@ class FreshIds(Record, kw_only=True):
 
 
 class TeamFacts(Record, kw_only=True):
-    """Who is on the team, and whom the command names."""
+    """The members of the team, and the member that the command names."""
 
     has_team: bool = False
     members: tuple[str, ...] = ()
@@ -36,17 +36,17 @@ class TeamFacts(Record, kw_only=True):
     agents: tuple[Actor, ...] = ()
     """The members that are agents, in the team's order."""
     free_capacity: tuple[tuple[str, int], ...] = ()
-    """How many more tasks each of them could take on."""
+    """How many more tasks each of them may take."""
     target: Actor | None = None
     """The member that the command names."""
     next_agent: str = ""
-    """Another agent that may take the task over; empty when the team has none."""
+    """Another agent that may take over the task; empty if the team has none."""
     look_alikes: tuple[tuple[str, str], ...] = ()
-    """Each new name in the command that looks like a known one, and that one."""
+    """Each new name in the command that looks like a known one, with the known one."""
 
 
 class WorkFacts(Record, kw_only=True):
-    """The commit that a command is about, and what git knows of it."""
+    """The commit that a command names, and what git knows about it."""
 
     commit: str = ""
     tree: str = ""
@@ -55,112 +55,112 @@ class WorkFacts(Record, kw_only=True):
     base_branch: str = ""
     """The name of the base."""
     head_tree: str = ""
-    """The code tree at the tip of the task's branch; empty when it has none, or it is the base."""
+    """The code tree at the tip of the task's branch; empty if it has no branch, or that is the base."""
     changed: tuple[str, ...] | None = None
-    """The paths that the commit changes; None when that is not known."""
+    """The paths that the commit changes; None if unknown."""
     patch: str = ""
-    """A fingerprint of what the commit changes; empty when that is not known."""
+    """A fingerprint of the changes of the commit; empty if unknown."""
     control: tuple[ControlChange, ...] = ()
-    """What the commit, or another that would be merged with it, changes below `.got` and may not."""
+    """The forbidden changes below `.got` by the commit, or by another one that would be merged with it."""
     same_change: str = ""
-    """The finding about a change that was rejected before, under this task or another; empty when it is new."""
+    """The finding that the change was rejected before, under this task or another; empty if it is new."""
     commit_of: str = ""
-    """Another task that the commit was submitted for; empty when there is none."""
+    """Another task for which the commit was submitted; empty if there is none."""
     pr_of: str = ""
-    """Another task that has the pull request; empty when there is none."""
+    """Another task with the same pull request; empty if there is none."""
     on_branch: bool | None = None
-    """Whether the branch that work is submitted from has the commit; None when there is no such branch here."""
+    """Whether the branch of the submission contains the commit; None if there is no such branch here."""
     branch_of: str = ""
-    """Another open task that has that branch; empty when there is none."""
+    """Another open task with that branch; empty if there is none."""
 
 
 class LinkFacts(Record, kw_only=True):
-    """What is known of the other tasks, aliases and handoffs that the task or the command names."""
+    """The other tasks, aliases and handoffs that the task or the command names."""
 
     open_blockers: tuple[str, ...] = ()
     unknown_tasks: tuple[str, ...] = ()
     taken_aliases: tuple[str, ...] = ()
     cycle: tuple[str, ...] = ()
     closed_tasks: tuple[str, ...] = ()
-    """Of the tasks that a text names, those that have ended."""
+    """The tasks that a text names and that have ended."""
     child_statuses: tuple[str, ...] = ()
     is_handoff_taken: bool = False
-    """The id that was chosen for a handoff belongs to another."""
+    """True if another handoff has the chosen id."""
 
 
 class LockoutFacts(Record, kw_only=True):
-    """Lockouts that other tasks or other names bring."""
+    """Lockouts that follow from other tasks or other names."""
 
     inherited: tuple[tuple[str, str], ...] = ()
-    """Who is locked out of a task that this one was split from, and of which."""
+    """The agents that are locked out of an ancestor, each with that task."""
     descendants: tuple[tuple[str, str], ...] = ()
-    """The tasks split from this one, each with an agent whose lockout it has from here."""
+    """The tasks split from this one, each with an agent whose lockout it inherits from here."""
     possible_identities: tuple[tuple[str, str], ...] = ()
-    """Members who may be somebody that is locked out under a name which the team no longer has, with that name."""
+    """Members who may be a locked-out agent under a new name, each with the former name."""
 
 
 class GateFacts(Record, kw_only=True):
-    """The gates that hold for the commit, and which of them cannot be measured."""
+    """The gates for the commit, and which of them cannot be measured."""
 
     gates: tuple[str, ...] | None = None
-    """The names of the configured gates; None when the configuration has no `[gates]` table."""
+    """The names of the configured gates; None if the configuration has no `[gates]` table."""
     gates_digest: str = ""
     """The digest of their rules."""
     is_enforced: bool = True
     outages: tuple[Outage, ...] = ()
-    """When gates could not be measured for other tasks, and nothing was measured by them since."""
+    """The outages of gates at other tasks since which no measurement has succeeded."""
     asked_gates: tuple[str, ...] = ()
-    """The gates that the user is asked about."""
+    """The gates that an open question to the user concerns."""
 
 
 class FilingFacts(Record, kw_only=True):
-    """What a task rejection is compared with, and who answers it."""
+    """The facts for filing and answering a task rejection."""
 
     validation: ValidationFacts = ValidationFacts()
     record: dict[str, Any] = msgspec.field(default_factory=dict)
-    """The rejection that is to be answered, as it was filed."""
+    """The rejection to answer, as it was filed."""
     is_formal: bool = False
-    """It only lacks a part, and was sent back for that."""
+    """True if it only lacked a part, and was sent back for that."""
     decided_by: str = ""
-    """Who answered it last; `auto` for the rules."""
+    """Who gave the last answer; `auto` for the rules."""
     is_before_submission: bool = False
-    """Work was submitted after it."""
+    """True if work was submitted after it."""
     human_reason: str = ""
-    """Why someone else than the automatic director has to answer a valid rejection; empty when it may."""
+    """Why the automatic director may not answer a valid rejection; empty if it may."""
     distrust: str = ""
-    """Why a rejection is not believed although nothing is wrong with it by itself: the task passes to another."""
+    """Why a rejection that is valid by itself is not accepted; the task then goes to another agent."""
     joins: tuple[str, ...] = ()
-    """Open tasks that resolve the same blocker, which this agent has met before."""
+    """Open tasks that resolve the same blocker, which this agent reported before."""
 
 
 class OwnDecision(Record, kw_only=True):
-    """An answer or a cancellation, as far as it matters to whoever would undo it."""
+    """An answer or a cancellation that may be undone."""
 
     id: str
-    """The id of the event that says it."""
+    """The id of its event."""
     by: str
     at: Instant
     option: str = ""
     changed: tuple[str, ...] = ()
-    """The other tasks that it made or changed."""
+    """The other tasks that it created or changed."""
     was_under_review: bool = False
     has_forge_action: bool = False
-    """Something was done on the forge since."""
+    """True if an action on the forge followed."""
 
 
 class UndoFacts(Record, kw_only=True):
-    """What could be undone, and what rests on it."""
+    """The decisions that could be undone, and what depends on them."""
 
     answer: OwnDecision | None = None
-    """The last answer, as long as nothing has happened to the task since."""
+    """The last answer, if nothing has happened to the task since."""
     cancellation: OwnDecision | None = None
-    """What ended the task, where that was a member's own decision."""
+    """The decision of a member that ended the task, if any."""
     dependents: tuple[str, ...] = ()
-    """The tasks that have continued because this one has ended."""
+    """The tasks that continued because this one ended."""
 
 
 class Facts(Record, kw_only=True):
-    """Everything that `decide` may look at besides the task, the command and who gives it."""
+    """All facts that `decide` may use besides the task, the command and its actor."""
 
     fresh: FreshIds = FreshIds()
     policy: Policy = Policy()
@@ -171,12 +171,12 @@ class Facts(Record, kw_only=True):
     gate_rules: GateFacts = GateFacts()
     rejection: FilingFacts = FilingFacts()
     forge_actions: tuple[str, ...] = ()
-    """What the policy lets be done on the forge."""
+    """The actions that the policy permits on the forge."""
     missing: tuple[MissingLines, ...] = ()
-    """Lines of the log that are missing and may concern the task, or one that it was split from."""
+    """The missing lines of the log that may concern the task or an ancestor."""
     undo: UndoFacts = UndoFacts()
     objections: tuple[Objection, ...] = ()
-    """What keys that are not trusted say against the task and the user has not answered: for an approval, of this work."""
+    """The unanswered objections of untrusted keys to the task; for an approval, only those to this work."""
 
 
 _PART_OF = {
@@ -195,5 +195,5 @@ _PART_OF = {
 
 
 def update_facts(facts: Facts, **changes: Any) -> Facts:
-    """The facts with other values, each in the part that has it."""
+    """The facts with changed values, each in its part."""
     return update_parts(facts, _PART_OF, changes)

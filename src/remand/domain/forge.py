@@ -1,4 +1,4 @@
-"""A task on the forge: pull requests with their reviews, comments and accounts as the forge reports them, and how far we have come there."""
+"""A task on the forge: pull requests with reviews, comments and accounts as the forge reports them, and the actions that we have done there."""
 
 from enum import StrEnum
 
@@ -10,9 +10,9 @@ class Account(Record, kw_only=True):
     """Who someone is on a forge. The id never changes; a login can be given up and taken by another."""
 
     id: str
-    """With the kind of forge before it: `github:583231`."""
+    """Prefixed with the kind of forge: `github:583231`."""
     login: str
-    """The same way: `github:octocat`."""
+    """Prefixed likewise: `github:octocat`."""
     is_bot: bool = False
 
 
@@ -32,16 +32,16 @@ class ForgeComment(Record, kw_only=True):
     id: str
     text: str
     author: Account | None = None
-    """None when the account is gone."""
+    """None if the account no longer exists."""
     path: str = ""
     line: int = 0
-    """0 when it is about the file, or the line is gone and was never reported."""
+    """0 for a comment on the file, or if the line no longer exists and was never reported."""
     created_at: Instant = ""
     updated_at: Instant = ""
     is_edited: bool = False
-    """Changed since it was made; on some forges by others than its author."""
+    """True if it was edited; on some forges others than its author may do that."""
     reply_to: str = ""
-    """The id of the first comment of its thread; empty for that comment itself."""
+    """The id of the first comment of its thread; empty for the first comment."""
 
     @property
     def is_reply(self) -> bool:
@@ -59,11 +59,11 @@ class ForgeReview(Record, kw_only=True):
     submitted_at: Instant = ""
     comments: tuple[ForgeComment, ...] = ()
     dismissed_by: Account | None = None
-    """Who dismissed it; None when nobody did, or the forge does not say, or a push did."""
+    """Who dismissed it; None if nobody did, a push did, or the forge does not say."""
 
 
 class PullState(StrEnum):
-    """Where a pull request is."""
+    """The state of a pull request."""
 
     OPEN = "open"
     CLOSED = "closed"
@@ -83,13 +83,13 @@ class PullRequest(Record, kw_only=True):
     merged_at: Instant = ""
     url: str = ""
     reviews: tuple[ForgeReview, ...] = ()
-    """Oldest first, every page of them."""
+    """All of them, oldest first."""
     remarks: tuple[ForgeComment, ...] = ()
     """The comments of its discussion, outside of reviews; oldest first."""
 
 
 def is_listed_account(name: str, account: Account, first_id: str) -> bool:
-    """True when a name that a member lists is this account: its id, or a login that always had this id.
+    """True if a name in a member's entry means this account: its id, or a login that always had this id.
 
     `first_id` is the id that this login had when it was first seen, empty before that. A listed name of digits is an id,
     and no login: anybody may be called by a number.
@@ -102,45 +102,45 @@ def is_listed_account(name: str, account: Account, first_id: str) -> bool:
 
 
 def is_same_account(account: Account | None, other: Account | None) -> bool:
-    """True when both are the same account. One that is gone is nobody's."""
+    """True if both are the same account. A deleted account equals no other."""
     return account is not None and other is not None and account.id == other.id
 
 
 def account_name(account: Account | None) -> str:
-    """What people know an account by."""
+    """The name of an account for people."""
     return account.login if account else "an account that is gone"
 
 
 class ForgeAction(StrEnum):
-    """Something that is done on the forge, in the order in which it comes."""
+    """The actions on the forge, in their order."""
 
     PUSH = "push"
-    """The submitted commit goes to the task's branch there."""
+    """Pushes the submitted commit to the task's branch there."""
     OPEN = "open"
-    """A draft pull request of that branch."""
+    """Opens a draft pull request of that branch."""
     REQUEST = "request"
-    """The pull request is ready, and reviewers are asked."""
+    """Marks the pull request as ready and requests reviews."""
     MERGE = "merge"
     CLOSE = "close"
-    """The issue that the task was made from."""
+    """Closes the issue from which the task was created."""
 
 
 class PlannedAction(Record, kw_only=True):
-    """An action that is begun, and not known to have happened."""
+    """An action that was begun and whose outcome is unknown."""
 
     act: ForgeAction
     about: str = ""
-    """The commit; empty when it is about an issue."""
+    """The commit; empty for an action on an issue."""
     tries: int = 0
-    """How often it failed."""
+    """How many times it failed."""
     until: Instant = ""
-    """Before this it is not tried again."""
+    """The earliest time of the next attempt."""
     why: str = ""
-    """What was wrong the last time."""
+    """Why the last attempt failed."""
 
 
 class AbandonedAction(Record, kw_only=True):
-    """An action that is not tried any more, unless the user has it tried again."""
+    """An action that is not attempted any more unless the user asks for it."""
 
     act: ForgeAction
     about: str = ""
@@ -148,22 +148,22 @@ class AbandonedAction(Record, kw_only=True):
 
 
 class TaskForgeState(Record, kw_only=True):
-    """How far a task has come on the forge, by our own doing."""
+    """The state of a task on the forge, as far as it follows from our own actions."""
 
     issue: int = 0
-    """The number of the issue it was made from."""
+    """The number of the issue from which it was created."""
     pushed: str = ""
-    """The commit that was pushed last."""
+    """The last pushed commit."""
     requested: str = ""
-    """The commit that reviewers were asked to look at."""
+    """The commit for which reviews were requested."""
     merged: str = ""
     is_closed: bool = False
-    """The issue is."""
+    """True if the issue is closed."""
     is_branch_agents: bool = False
-    """An agent named the branch when it submitted, and nobody before."""
+    """True if an agent named the branch when it submitted, and nobody had before."""
     intent: PlannedAction | None = None
     given_up: tuple[AbandonedAction, ...] = ()
 
     def find_abandoned(self, act: ForgeAction, about: str) -> AbandonedAction | None:
-        """The action, when it is not tried any more."""
+        """The action if it was abandoned."""
         return next((one for one in self.given_up if (one.act, one.about) == (act, about)), None)

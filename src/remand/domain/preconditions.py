@@ -1,4 +1,4 @@
-"""The preconditions that more than one decision checks: each raises the refusal it stands for."""
+"""The preconditions that several decisions check. Each raises its refusal."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ _LEADERS = _USER | {Role.DIRECTOR} | REVIEWERS
 
 
 def is_log_expected(ledger: str, moves: Iterable[Event]) -> bool:
-    """True when a move of the log into that ledger has begun, and has not ended as far as is known there.
+    """True if a move of the log into that ledger has begun, and its end is not known there.
 
     Where the log is already, none is waited for.
     """
@@ -62,7 +62,7 @@ def is_log_expected(ledger: str, moves: Iterable[Event]) -> bool:
 
 
 def require_open_ledger(ledger: str, moves: Sequence[Event]) -> None:
-    """Refuses to write to a ledger that the log has left or not reached, by the events about moves in their order."""
+    """Refuses writes to a ledger that the log was moved from, or has not fully moved to, by the events about moves in order."""
     last = next((event for event in reversed(moves) if isinstance(event, LedgerMoved)), None)
     if is_log_expected(ledger, moves):
         raise Refused(
@@ -94,13 +94,13 @@ def require_role(allowed: frozenset[Role] | None, actor: Actor) -> None:
 
 
 def require_own_name(agent: str, actor: Actor) -> None:
-    """Refuses an agent's command that comes from somebody else."""
+    """Refuses a command in an agent's name from another actor."""
     if agent != actor.name:
         raise Refused("not_yours", f"{actor.name} cannot act as {agent}.")
 
 
 def require_own_task_id(command: c.AddTask, actor: Actor) -> None:
-    """Refuses an id for a new task that is none, or that somebody chose who only adds tasks."""
+    """Refuses an invalid id for a new task, and an id chosen by an actor who may not choose one."""
     if not command.own_id:
         return
     if ids.parse_task_id(command.own_id) is None:
@@ -112,7 +112,7 @@ def require_own_task_id(command: c.AddTask, actor: Actor) -> None:
 
 
 def require_own_handoff_id(command: c.InitiateHandoff, facts: Facts) -> None:
-    """Refuses an id for a new handoff that is none, or that another handoff has."""
+    """Refuses an invalid id for a new handoff, and the id of another handoff."""
     if command.own_id and ids.parse_handoff_id(command.own_id) is None:
         raise Refused(
             "bad_value",
@@ -122,14 +122,14 @@ def require_own_handoff_id(command: c.InitiateHandoff, facts: Facts) -> None:
         raise Refused("taken", f"Handoff {command.own_id} already exists.")
 
 
-def require_status(task: Task, event: str, wish: str) -> None:
-    """Refuses what the transition table does not allow from here."""
+def require_status(task: Task, event: str, change: str) -> None:
+    """Refuses a transition that the table does not allow from the task's status."""
     if task.status not in TRANSITIONS[event].sources:
-        raise Refused("bad_transition", f"Task {task.id} is {task.status}; it cannot be {wish} from there.")
+        raise Refused("bad_transition", f"Task {task.id} is {task.status}; it cannot be {change} from there.")
 
 
 def require_claim(task: Task, command: c.ClaimCommand, at: str) -> Claim:
-    """The claim the agent acts under; refuses when it is another's, or was lost."""
+    """The claim under which the agent acts; refuses if it is another agent's, or was lost."""
     claim = task.claim
     if claim is None:
         if command.handoff_id or command.agent in task.people.authors:
@@ -181,13 +181,13 @@ def require_claimable(task: Task, agent: Actor, context: c.CommandContext) -> No
 
 
 def require_may_work(task: Task, agent: Actor, facts: Facts) -> None:
-    """Refuses an agent that is locked out or does not suit the task."""
+    """Refuses an agent that is locked out of the task or not eligible for it."""
     require_not_locked_out(task, agent.name, facts)
     require_eligible(task, agent, facts.team.has_team)
 
 
 class LockoutGround(NamedTuple):
-    """Why an agent may not work on a task: its own lockout, one of a task above, or one under a former name."""
+    """Why an agent may not work on a task: its own lockout, one of an ancestor, or one under a former name."""
 
     own: Lockout | None = None
     above: str = ""
@@ -195,7 +195,7 @@ class LockoutGround(NamedTuple):
 
 
 def find_lockout(task: Task, agent: str, lockouts: LockoutFacts) -> LockoutGround | None:
-    """Why an agent may not work on the task; None when it may. The only place that says so."""
+    """Why an agent may not work on the task; None if it may. Only this function decides that."""
     if not (task.people.lockouts or lockouts.inherited or lockouts.possible_identities):
         return None
     own = next((lockout for lockout in task.people.lockouts if lockout.agent == agent), None)
@@ -209,7 +209,7 @@ def find_lockout(task: Task, agent: str, lockouts: LockoutFacts) -> LockoutGroun
 
 
 def require_not_locked_out(task: Task, agent: str, facts: Facts) -> None:
-    """Refuses an agent that may not work on the task any more, or on one it was split from, and says why."""
+    """Refuses an agent that is locked out of the task or an ancestor, and says why."""
     match find_lockout(task, agent, facts.lockouts):
         case None:
             return
@@ -227,7 +227,7 @@ def require_not_locked_out(task: Task, agent: str, facts: Facts) -> None:
 
 
 def require_leader(task: Task, actor: Actor) -> None:
-    """Refuses to show an agent what another one that holds the task is told."""
+    """Refuses to show an agent the prompt of another agent's task."""
     roles = actor.roles - _USER if actor.confined else actor.roles
     if not roles & _LEADERS:
         holder = task.claim.agent if task.claim else "nobody"
@@ -235,7 +235,7 @@ def require_leader(task: Task, actor: Actor) -> None:
 
 
 def require_unused_exit(task: Task, agent: str, way: type[Event]) -> None:
-    """Refuses to let an agent leave a task the same way twice without handing anything in."""
+    """Refuses to let an agent leave a task twice in the same way without a submission."""
     name = str(way.__struct_config__.tag)
     if (agent, name) in task.claims.exits:
         raise Refused(
@@ -245,7 +245,7 @@ def require_unused_exit(task: Task, agent: str, way: type[Event]) -> None:
 
 
 def require_disinterested(task: Task, actor: Actor) -> None:
-    """Refuses a director that would settle its own task: one it holds, rejected, or is locked out of."""
+    """Refuses a director that is involved in the task: it holds it, waits for an answer to its rejection of it, or is locked out."""
     if actor.is_user:
         return
     holds = task.claim is not None and task.claim.agent == actor.name
@@ -259,14 +259,14 @@ def require_disinterested(task: Task, actor: Actor) -> None:
 
 
 def require_agent(actor: Actor, facts: Facts) -> None:
-    """Refuses to look for work for a name that is no agent's: it would wait for ever."""
+    """Refuses to find work for a name that is not an agent of the team: no task would ever be suitable."""
     if facts.team.has_team and Role.AGENT not in actor.roles:
         names = ", ".join(agent.name for agent in facts.team.agents[:MAX_NAMES]) or "none"
         raise Refused("not_eligible", f"{actor.name} is not an agent on this team. Its agents: {names}.")
 
 
 def require_eligible(task: Task, agent: Actor, has_team: bool) -> None:
-    """Refuses a member that is not an agent, or lacks a skill that the task asks for."""
+    """Refuses a member that is not an agent, or lacks a required skill."""
     if Role.AGENT not in agent.roles:
         raise Refused("not_eligible", f"{agent.name} is not an agent on this team.")
     if agent.name in task.people.reviewers:
@@ -279,7 +279,7 @@ def require_eligible(task: Task, agent: Actor, has_team: bool) -> None:
 
 
 def is_eligible(task: Task, agent: Actor) -> bool:
-    """True when a member of the team is an agent that has what the task asks for."""
+    """True if a member of the team is an agent with the required skills."""
     try:
         require_eligible(task, agent, has_team=True)
     except Refused:
@@ -288,7 +288,7 @@ def is_eligible(task: Task, agent: Actor) -> bool:
 
 
 def require_text(name: str, value: str, limit: int = MAX_TEXT, *, may_be_empty: bool = True) -> None:
-    """Refuses text that is empty where it must not be, too long, or not text at all."""
+    """Refuses text that is empty where it must not be, too long, or contains characters that are not text."""
     if not may_be_empty and not value.strip():
         raise Refused("bad_value", f"The {name} is empty.")
     if len(value) > limit:
@@ -301,7 +301,7 @@ def require_text(name: str, value: str, limit: int = MAX_TEXT, *, may_be_empty: 
 
 
 def require_branch(branch: str) -> None:
-    """Refuses what git could have no branch of."""
+    """Refuses an invalid branch name."""
     if branch and not ids.is_branch(branch):
         raise Refused("bad_value", f"{branch[:80]!r} is not a valid git branch name.")
 
@@ -318,7 +318,7 @@ def require_must_pass(patterns: tuple[str, ...]) -> None:
 
 
 def require_skills(skills: tuple[str, ...]) -> None:
-    """Refuses skills that are no plain words, or too many of them."""
+    """Refuses invalid names of skills, and too many of them."""
     if len(skills) > MAX_SKILLS:
         raise Refused("bad_value", f"A task may require at most {MAX_SKILLS} skills, not {len(skills)}.")
     for skill in skills:
@@ -330,13 +330,13 @@ def require_skills(skills: tuple[str, ...]) -> None:
 
 
 def require_number(name: str, value: int) -> None:
-    """Refuses a number no forge or file could have."""
+    """Refuses a number that is too large for a forge or a file."""
     if not 0 <= value < MAX_NUMBER:
         raise Refused("bad_value", f"The {name} must be a whole number from 0 to {MAX_NUMBER - 1}.")
 
 
 def require_own_pull_request(pr: int, facts: Facts) -> None:
-    """Refuses a pull request that is another task's: a review of it would count for both."""
+    """Refuses the pull request of another task: a review of it would count for both."""
     if pr and facts.work.pr_of:
         raise Refused(
             "taken",
@@ -351,7 +351,7 @@ def require_priority(value: str) -> None:
 
 
 def require_aliases(aliases: tuple[str, ...], facts: Facts) -> None:
-    """Refuses aliases of a wrong form, or that name another task already."""
+    """Refuses invalid aliases, and those of other tasks."""
     for alias in aliases:
         if not ids.is_alias(alias):
             raise Refused("bad_value", f"{alias!r} is not an alias; write it as #42 or owner/name#42.")
@@ -360,7 +360,7 @@ def require_aliases(aliases: tuple[str, ...], facts: Facts) -> None:
 
 
 def require_names(*names: str) -> None:
-    """Refuses names that could not be shown in a line of the log."""
+    """Refuses names with characters that a line of the log cannot show."""
     for name in names:
         if name and not ids.is_agent_name(name):
             raise Refused(
@@ -370,7 +370,7 @@ def require_names(*names: str) -> None:
 
 
 def require_distinct_names(facts: Facts) -> None:
-    """Refuses a new name that looks like a known one: people would take it for that."""
+    """Refuses a new name that looks like a known one, because people would confuse them."""
     for name, known in facts.team.look_alikes:
         raise Refused(
             "name_taken",
@@ -387,13 +387,13 @@ def require_known_tasks(facts: Facts) -> None:
 
 
 def require_no_cycle(facts: Facts) -> None:
-    """Refuses dependencies that close a circle."""
+    """Refuses dependencies that form a cycle."""
     if facts.links.cycle:
         raise Refused("closes_cycle", f"That would create a cycle: {' → '.join(facts.links.cycle)}.")
 
 
 def require_whole_log(task: Task, facts: Facts) -> None:
-    """Refuses to release a task while lines of the log are missing that may be a no to it."""
+    """Refuses to release a task while lines of the log are missing that may contain a rejection of it."""
     if not facts.missing:
         return
     descriptions = "; ".join(lines.description for lines in facts.missing[:MAX_SHOWN])
@@ -412,7 +412,7 @@ def needs_complete_log(event: Event) -> bool:
 
 
 def require_user(actor: Actor) -> None:
-    """Refuses whoever is not the user, and the user's own name inside an agent's environment."""
+    """Refuses everybody but the user, and the user's name inside an agent's environment."""
     if actor.confined or not actor.has(Role.USER):
         raise Refused(
             "user_only",
@@ -421,19 +421,19 @@ def require_user(actor: Actor) -> None:
 
 
 def require_key_manager(actor: Actor) -> None:
-    """Refuses whoever is not the user where keys are listed, trusted or revoked."""
+    """Refuses everybody but the user for commands on keys."""
     if actor.confined or not actor.has(Role.USER):
         raise Refused("user_only", f"Only the user may manage keys, and {actor.name} is not the user.")
 
 
 def require_reviewer(actor: Actor) -> None:
-    """Refuses whoever does not review for this team."""
+    """Refuses an actor who is not a reviewer on this team."""
     if not actor.has(*REVIEWERS):
         raise Refused("not_authorised", f"{actor.name} is not a reviewer on this team.")
 
 
 def require_trusted_key(untrusted: str, *, is_confined: bool) -> None:
-    """Refuses an agent where this machine's key is one that the base does not trust."""
+    """Refuses an agent if the base does not trust this machine's key."""
     if untrusted and is_confined:
         raise Refused(
             "key_not_trusted",

@@ -1,4 +1,4 @@
-"""Solo sessions: whose a change is, what the stop of a session means that holds no task, and what is shown of it."""
+"""Solo sessions, which hold no task: which changes are their own, what a stop means, and the messages about it."""
 
 from __future__ import annotations
 
@@ -15,61 +15,61 @@ from remand.domain.text.words import single_line
 
 MAX_TITLE = 80
 SLACK_SECONDS = 0.05
-"""File systems date a change by a clock that lags a little."""
+"""The clock that stamps files may be this much behind."""
 MAX_NAMED = 5
 MAX_ERRORS = 600
 
 
 class SoloMeaning(StrEnum):
-    """What the stop of a solo session is taken for."""
+    """The meaning of a stop of a solo session."""
 
     SILENT = "silent"
-    """The session ends without a word."""
+    """The session ends without a message."""
     HINT = "hint"
-    """There is no gate; the user is told so once."""
+    """There is no gate; the user is told that once."""
     MEASURE = "measure"
-    """The gates have to be run before there is an answer."""
+    """The gates must run first."""
     SEND_BACK = "send_back"
     SHOW = "show"
-    """The session ends, and the user is shown what was found."""
+    """The session ends, and the user sees the findings."""
 
 
 class SoloResult(NamedTuple):
-    """What the gates said of a session's tree."""
+    """The gates' result for a session's tree."""
 
     tree: str
     status: GateStatus
     is_own: bool = True
-    """False when a failure does not involve what this session has changed."""
+    """False if a failure does not involve the changes of this session."""
     is_reported: bool = False
-    """The agent has been sent it."""
+    """True if it was sent to the agent."""
     is_shown: bool = False
-    """The user has been shown it."""
+    """True if it was shown to the user."""
 
 
 class SoloStop(NamedTuple):
-    """A stop of a solo session, as far as its meaning depends on it."""
+    """The facts about a stop on which its meaning depends."""
 
     tree: str
-    """The working tree as it is."""
+    """The current working tree."""
     start_tree: str
     touched: tuple[str, ...] = ()
-    """What this session itself has changed since its start."""
+    """The files that this session itself has changed since its start."""
     policy: GatePolicy = GatePolicy()
     result: SoloResult | None = None
-    """What was measured last in this session."""
+    """The last measurement of this session."""
     blocks: int = 0
-    """How often it was sent back since the user's last prompt."""
+    """How many times it was sent back since the user's last prompt."""
     most_blocks: int = 3
     is_excused: bool = False
-    """A plan, an interrupt, a sub-agent or work in the background: the turn is not over."""
+    """True for a plan, an interrupt, a sub-agent or background work: the turn is not over."""
     is_question: bool = False
-    """The turn ends with a question: the user is shown what was found, and the agent is not sent back."""
+    """True if the turn ends with a question: the user sees the findings, and the agent is not sent back."""
     has_hinted: bool = False
 
 
 def solo_stop_meaning(stop: SoloStop) -> SoloMeaning:
-    """What a stop means: silence, a measurement, or its result for the agent or the user."""
+    """The meaning of a stop: no message, a measurement, or its result for the agent or the user."""
     if stop.is_excused or stop.tree == stop.start_tree or not stop.touched:
         return SoloMeaning.SILENT
     if not stop.policy.gates:
@@ -89,7 +89,7 @@ def solo_stop_meaning(stop: SoloStop) -> SoloMeaning:
 
 
 def touches_gates(policy: GatePolicy, paths: Iterable[str]) -> bool:
-    """True when one of the files is one that a gate is about; a gate without patterns is about all of them."""
+    """True if a gate covers one of the files; a gate without patterns covers all."""
     patterns = [[PathPattern(text) for text in gate.paths] for gate in policy.gates or ()]
     changed = list(paths)
     return any(
@@ -101,42 +101,42 @@ def touches_gates(policy: GatePolicy, paths: Iterable[str]) -> bool:
 
 
 class TimeSpan(NamedTuple):
-    """From when to when something ran, in seconds."""
+    """The time from the begin to the end of something, in seconds."""
 
     begin: float
     end: float
 
     def has(self, moment: float) -> bool:
-        """True when it ran then; clocks that are coarser than ours lag behind, and never ahead."""
+        """True if a time is within it; coarser clocks than ours may be behind, but never ahead."""
         return self.begin - SLACK_SECONDS <= moment <= self.end
 
 
 class SessionTrace(NamedTuple):
-    """What the hooks have seen a session do."""
+    """The activity of a session as the hooks saw it."""
 
     paths: frozenset[str] = frozenset()
-    """The files that its tools named when they wrote."""
+    """The files that its writing tools named."""
     commands: tuple[TimeSpan, ...] = ()
-    """When its commands ran, which may write anything."""
+    """When its commands ran, which may write any file."""
     turns: tuple[TimeSpan, ...] = ()
-    """From each prompt to the stop after it."""
+    """The turns: from each prompt to the next stop."""
     after_commands: tuple[TimeSpan, ...] = ()
-    """From the first command of each turn to the end of the turn: what a command left running may write so long."""
+    """From the first command of each turn to the end of the turn: background processes of a command may write during it."""
     writes: tuple[TimeSpan, ...] = ()
     """When its tools wrote the files that they named."""
     is_running: bool = False
-    """A command has begun, and nobody saw its end."""
+    """True if a command began and no hook reported its end."""
     has_run_in_turn: bool = False
-    """It ran a command in the turn that continues."""
+    """True if it ran a command in the current turn."""
 
     def is_active(self, moment: float) -> bool:
-        """True when the session was at it then. One whose host tells of no tool is taken to be so in all of its turns."""
+        """True if the session was active at a time. If its host reports no tools, it counts as active in all of its turns."""
         spans = self.turns if self.is_without_tools else self.commands
         return any(span.has(moment) for span in spans)
 
     @property
     def is_without_tools(self) -> bool:
-        """True while its host told of no tool."""
+        """True if its host has reported no tool."""
         return not self.paths and not self.commands
 
     def may_have_written(self, file: TouchedFile) -> bool:
@@ -153,7 +153,7 @@ class SessionTrace(NamedTuple):
 
 
 class TouchedFile(NamedTuple):
-    """A file that is not as it was at the start, and when that came about."""
+    """A file that differs from its state at the start, and when it changed."""
 
     path: str
     moment: float
@@ -182,7 +182,7 @@ def own_paths(
 def has_foreign_move(
     moves: Iterable[str], own: SessionTrace, *, ends_command: bool = False, begins_turn: bool = False
 ) -> bool:
-    """True when git's record tells of a checkout, pull, rebase or reset that the session did not make.
+    """True if git's reflog has a checkout, pull, rebase or reset that the session did not make.
 
     Whose it is depends on the call that sees the record grown, and never on the dates in it, which a session can choose.
     A commit changes no file.
@@ -194,7 +194,7 @@ def has_foreign_move(
 
 
 class _TraceReader:
-    """Makes a trace of the notes of a session, one after the other."""
+    """Builds a session's trace from its notes in order."""
 
     def __init__(self, since: float) -> None:
         self._since = since
@@ -212,7 +212,7 @@ class _TraceReader:
         self._before = 0.0
 
     def add(self, kind: str, moment: float, value: str) -> None:
-        """Takes up one note."""
+        """Adds one note."""
         if kind == "path" and moment >= self._since:
             self._add_path(moment, value)
         elif kind in ("begin", "end"):
@@ -222,7 +222,7 @@ class _TraceReader:
         self._before = moment
 
     def _add_path(self, moment: float, path: str) -> None:
-        """A tool's file is noted before it writes, and after."""
+        """Adds a tool's file, which is noted before and after the tool writes."""
         self.paths.add(path)
         begin = self._open_writes.pop(path, None)
         if begin is None:
@@ -242,7 +242,7 @@ class _TraceReader:
         self.first_command = self.first_command or begin
 
     def _end_turn(self, kind: str, moment: float) -> None:
-        """What nobody saw the end of was cut off by then, unless its end comes after all. A stop may be refused."""
+        """Commands whose end was not reported are taken to end here, unless their end is reported later: a stop may be refused."""
         self.commands += [TimeSpan(begin, moment) for begin in self.open_commands.values()]
         self._cut_off.update((use, begin) for use, begin in self.open_commands.items() if use != "-")
         self.open_commands.clear()
@@ -259,7 +259,7 @@ class _TraceReader:
 
 
 def read_trace(notes: Iterable[tuple[str, float, str]], now: float, since: float = 0.0) -> SessionTrace:
-    """What a session did, out of what was noted of it. Files count that it named since a moment."""
+    """A session's trace from its notes. Named files count from a time on."""
     reader = _TraceReader(since)
     for kind, moment, value in notes:
         reader.add(kind, moment, value)
@@ -285,7 +285,7 @@ def is_question(text: str) -> bool:
 
 
 def session_title(prompt: str) -> str:
-    """A session's name: its first prompt, without secrets, on one line."""
+    """A session's title: its first prompt in one line, without secrets."""
     return single_line(redact(prompt[:4000]), MAX_TITLE)
 
 
@@ -298,14 +298,14 @@ NO_GATES = (
 
 
 def lost_run_text(errors: str) -> str:
-    """What is said of a run that ended without a result: the end of what it wrote."""
+    """The message about a run that ended without a result: the end of its output."""
     written = redact(errors).strip()[-MAX_ERRORS:].strip()
     output = f"It wrote:\n{written}" if written else "It wrote nothing."
     return f"Remand could not measure this session: the run of its gates ended without a result. {output}"
 
 
 def partly_measured(left_out: Sequence[str]) -> str:
-    """What is said of files that no snapshot has; empty when there are none."""
+    """The message about files that are in no snapshot; empty if there are none."""
     if not left_out:
         return ""
     more = f", and {len(left_out) - MAX_NAMED} more" if len(left_out) > MAX_NAMED else ""
@@ -314,12 +314,12 @@ def partly_measured(left_out: Sequence[str]) -> str:
 
 
 def agent_text(verdict: Verdict, number: int, before: Verdict | None, left_out: Sequence[str]) -> str:
-    """What an agent reads that is sent back."""
+    """The message to an agent that is sent back."""
     return message.render_session_rejection(verdict, number, before, partly_measured(left_out))
 
 
 def user_text(verdict: Verdict, left_out: Sequence[str], *, is_own: bool, foreign: Sequence[str] = ()) -> str:
-    """What the user is shown when a session ends with something found."""
+    """The message to the user about a session that ends with findings."""
     if verdict.status is GateStatus.FAILED and not is_own:
         names = ", ".join(single_line(name) for name in foreign[:MAX_NAMED])
         more = f" and {len(foreign) - MAX_NAMED} more" if len(foreign) > MAX_NAMED else ""

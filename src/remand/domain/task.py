@@ -1,4 +1,4 @@
-"""A task's state, the one table of what may change its status, and how an event moves it along that table."""
+"""A task's state, and the transition table: which events apply in which status, and what follows."""
 
 from enum import StrEnum
 from typing import Any
@@ -13,7 +13,7 @@ from remand.domain.run import Run, RunCosts
 
 
 class RejectionSlip(Record, kw_only=True):
-    """A rejection that lacked a part which its agent can add: the codes of what was missing."""
+    """A rejection that only lacked a part, with the codes of the missing parts."""
 
     agent: str
     codes: tuple[str, ...]
@@ -29,50 +29,50 @@ class LastRejection(Record, kw_only=True):
     """The reason's name."""
     is_valid: bool = True
     decision: str = ""
-    """The decision's name; empty while a director has yet to answer."""
+    """The decision's name; empty until a director answers."""
     message: str = ""
     """What the director told the agent when it overrode the rejection."""
     answer: tuple[str, int] = ("", 0)
-    """Where the answer and what follows from it stand in the log: the session, and the last number."""
+    """The position in the log of the answer and of the events that followed from it: session and last number."""
     was_claimed: bool = False
-    """The agent had accepted the handoff, and not only been offered it."""
+    """True if the agent had accepted the handoff; False if it was only offered."""
     runner: str = ""
-    """The ledger whose scheduler ran the agent; empty when none did."""
+    """The ledger whose scheduler ran the agent; empty if none did."""
     base: str = ""
-    """The commit the base was at when the agent took the task."""
+    """The tip of the base when the agent claimed the task."""
     is_appealed: bool = False
-    """The rules overrode it, and the agent asked a director to decide."""
+    """True if the rules overrode it, and the agent appealed to a director."""
 
     @property
     def is_pending(self) -> bool:
-        """True while a director has yet to answer it: it is valid, or the agent has appealed."""
+        """True until a director answers it, if it is valid or the agent has appealed."""
         return (self.is_valid or self.is_appealed) and not self.decision
 
 
 class Objection(Record, kw_only=True):
-    """What a key that is not trusted said against one piece of work on a task."""
+    """An objection: the rejection of work on a task that an untrusted key signed."""
 
     signer: str
     work: str
-    """The code tree that it names, or else the commit; empty when it names none."""
+    """The code tree or the commit that it names; empty if it names none."""
     at: Instant
-    """When it was last said, as the event has it."""
+    """The time of its latest event."""
     text: str = ""
-    """What was said, in one line."""
+    """Its text in one line."""
 
 
 class Dismissal(Record, kw_only=True):
     """The user's answer to objections."""
 
     signer: str = ""
-    """The key; empty: every such key."""
+    """The key; empty for every such key."""
     works: tuple[str, ...] = ()
-    """The code trees or commits that it is about."""
+    """The code trees or commits that it concerns."""
     at: Instant
 
 
 class Status(StrEnum):
-    """Where a task is in its life."""
+    """The status of a task."""
 
     INCOMING = "incoming"
     CLAIMED = "claimed"
@@ -107,11 +107,11 @@ PRIORITIES = tuple(Priority)
 
 
 class Transition(Record, kw_only=True):
-    """One row of the transition table: from which statuses an event applies, and where it leads."""
+    """One row of the transition table: the statuses in which an event applies, and the status that follows."""
 
     sources: frozenset[Status]
     target: Status | None
-    """None: back to the queue the task came from."""
+    """None: back to the queue from which the task came."""
 
 
 def _transition(sources: frozenset[Status] | Status, target: Status | None) -> Transition:
@@ -154,7 +154,7 @@ TRANSITIONS: dict[str, Transition] = {
     ),
     "task.cancel": _transition(_OPEN, Status.CANCELLED),
 }
-"""What each event needs and where it leads. `task.settle` leads to cancelled when no sub-task is done.
+"""The statuses that each event needs, and the one to which it leads. `task.settle` leads to cancelled if no sub-task is done.
 
 `review.retract` moves only a task whose last rejection it takes back; a task that continued stays where it is.
 `escalation.answer` leads to provisional when it accepts a merge; the approval comes with it.
@@ -163,7 +163,7 @@ TRANSITIONS: dict[str, Transition] = {
 
 
 class Claim(Record, kw_only=True):
-    """A lease on the task: whose, under which handoff, until when. The epoch tells claims apart for ever."""
+    """A lease on the task: its agent, its handoff and its end. Every claim of the task has another epoch."""
 
     handoff_id: str
     agent: str
@@ -171,25 +171,25 @@ class Claim(Record, kw_only=True):
     claimed_at: Instant
     lease_expires_at: Instant
     base: str = ""
-    """The commit the base was at."""
+    """The tip of the base at that time."""
     read: int = 0
-    """How many pieces of feedback the agent was given under this claim."""
+    """How many items of feedback the agent received under this claim."""
     runner: str = ""
-    """The ledger whose scheduler runs the agent; empty when none does."""
+    """The ledger whose scheduler runs the agent; empty if none does."""
     run_ended: str = ""
-    """How its last run under this claim ended; empty while there is one."""
+    """How its last run under this claim ended; empty during a run."""
     has_run: bool = False
-    """A run under this claim has begun, and ended."""
+    """True if a run under this claim has ended."""
     idle_stops: int = 0
-    """How often in a row the agent stopped with nothing to measure."""
+    """How many times in a row the agent stopped with nothing to measure."""
     idle_key: str = ""
-    """The last of those stops."""
+    """The key of the last of those stops."""
     repeated: str = ""
-    """The rejected commit that was submitted once more under this claim: the next time the user is asked."""
+    """The rejected commit that was submitted again under this claim; the next time, the user is asked."""
 
 
 class Offer(Record, kw_only=True):
-    """A handoff that waits for its target agent; until it lapses the task is reserved for that agent."""
+    """A handoff that waits for its target agent, for which the task is reserved until the offer lapses."""
 
     handoff_id: str
     source: str
@@ -207,15 +207,15 @@ class Submission(Record, kw_only=True):
     at: Instant
     tree: str = ""
     base: str = ""
-    """The commit the base was at when the task was claimed."""
+    """The tip of the base when the task was claimed."""
     is_asserted: bool = False
-    """Only the agent's own word says whose it is."""
+    """True if only the agent itself says who submitted it."""
     is_refuted: bool = False
-    """A later verdict on the same code did not release it."""
+    """True if a later verdict on the same code did not release it."""
 
 
 class LockoutCause(Record, kw_only=True):
-    """Why an agent is locked out: a review, its own rejection of the task, the task above, or somebody's own word."""
+    """Why an agent is locked out: a review, its own rejection of the task, or a lockout on an ancestor; all empty if a member locked it out directly."""
 
     review_id: str = ""
     inherited_from: str = ""
@@ -223,26 +223,26 @@ class LockoutCause(Record, kw_only=True):
 
 
 class Lockout(Record, kw_only=True):
-    """An agent may not work on the task any more, on whose word and why. It ends with the last of its causes."""
+    """An agent that may no longer work on the task: who decided that, and why. It ends with its last cause."""
 
     agent: str
     by: str
     reason: str
     since: Instant
     review_id: str = ""
-    """The rejection it follows from; empty when it follows from none."""
+    """The review that caused it; empty if none did."""
     inherited_from: str = ""
-    """The task it was set on, when this one was split from that."""
+    """The ancestor on which it was set, if any."""
     also: tuple[LockoutCause, ...] = ()
     """Further causes."""
     team: tuple[str, ...] = ()
-    """Who else was on the team when the lockout was set."""
+    """The other members of the team when it was set."""
     rejection_id: str = ""
-    """The agent's own rejection of the task that it follows from."""
+    """The agent's own rejection of the task that caused it."""
 
     @property
     def causes(self) -> tuple[LockoutCause, ...]:
-        """Every cause of it, the first one first."""
+        """All of its causes, the first one first."""
         first = LockoutCause(
             review_id=self.review_id, inherited_from=self.inherited_from, rejection_id=self.rejection_id
         )
@@ -258,7 +258,7 @@ class Review(Record, kw_only=True):
 
 
 class ReviewRound(Record, kw_only=True):
-    """A submission that was rejected, with every review that rejected it. It counts while one of them stands."""
+    """A rejected submission, with every review that rejected it. It counts while at least one of them is in force."""
 
     commit: str
     agent: str
@@ -268,19 +268,19 @@ class ReviewRound(Record, kw_only=True):
     patch: str = ""
     reviews: tuple[Review, ...] = ()
     comments: tuple[str, ...] = ()
-    """The comments on the forge that were handed on with it, by their ids."""
+    """The ids of the forge comments that were passed on with it."""
 
     @property
     def is_in_force(self) -> bool:
-        """True while not every review of it was retracted."""
+        """True unless every review of it was retracted."""
         return not all(review.is_retracted for review in self.reviews)
 
     def is_rejected_by(self, reviewer: str) -> bool:
-        """True while a rejection by that reviewer stands."""
+        """True while a rejection by that reviewer is in force."""
         return any(one.reviewer == reviewer and not one.is_retracted for one in self.reviews)
 
     def has_led_to(self, cause: LockoutCause) -> bool:
-        """True when a lockout has this rejection as its cause. Somebody's own word is none."""
+        """True if this rejection is a cause of the lockout. A lockout that a member set directly has no rejection as its cause."""
         return any(review.id == cause.review_id for review in self.reviews)
 
 
@@ -292,27 +292,27 @@ class Escalation(Record, kw_only=True):
     kind: str = ""
     opened_at: Instant
     deadline: Instant
-    """When the user is told again."""
+    """When the user is notified again."""
     repeats: int = 0
     notified: tuple[str, ...] = ()
-    """The channels that took the notice since it was last repeated."""
+    """The channels that delivered the notice since it was last repeated."""
     acknowledged_by: str = ""
     gates: tuple[str, ...] = ()
-    """The broken gates that it is about, and not this task."""
+    """The broken gates that it concerns, instead of this task."""
 
 
 class OverrideNotice(Record, kw_only=True):
-    """Something done in the user's name that they have yet to be told of."""
+    """An action in the user's name of which the user has not been notified."""
 
     id: str
     text: str
     at: Instant
     notified: tuple[str, ...] = ()
-    """The channels that took it."""
+    """The channels that delivered it."""
 
 
 class EventConflict(Record, kw_only=True):
-    """An event that a merge brought and that could not apply, kept for a human to see."""
+    """An event that arrived by a merge and could not be applied; it is kept and shown."""
 
     event_id: str
     event: str
@@ -321,7 +321,7 @@ class EventConflict(Record, kw_only=True):
 
 
 class TaskDetails(Record, kw_only=True):
-    """What the task is about, and who added it when."""
+    """The description of the task, and who added it when."""
 
     created_at: Instant = ""
     created_by: str = ""
@@ -341,7 +341,7 @@ class TaskLinks(Record, kw_only=True):
     """The task it was split from."""
     depends_on: tuple[str, ...] = ()
     waits_for: tuple[str, ...] = ()
-    """The tasks it was deferred for."""
+    """The tasks for which it was deferred."""
     children: tuple[str, ...] = ()
     superseded_by: str = ""
 
@@ -354,21 +354,21 @@ class ClaimHistory(Record, kw_only=True):
     attempt_count: int = 0
     waiting_for: str = ""
     exits: tuple[tuple[str, str], ...] = ()
-    """Who has left the task without submitting it, and how: each way once per agent."""
+    """The agents that left the task without a submission, and how: each way once per agent."""
 
 
 class TaskPeople(Record, kw_only=True):
-    """Who has had which part in the task, and who may not work on it."""
+    """The people and agents of the task by their roles, and those who may not work on it."""
 
     holders: tuple[str, ...] = ()
     """Everyone who ever held the task."""
     authors: tuple[str, ...] = ()
     reviewers: tuple[str, ...] = ()
     fixer: str = ""
-    """The user who took the task on to fix it manually."""
+    """The user who took the task to fix it manually."""
     lockouts: tuple[Lockout, ...] = ()
     unlocked: tuple[str, ...] = ()
-    """Whom the user let work on this task again, whatever tasks above it say."""
+    """The agents that the user unlocked for this task, in spite of lockouts on its ancestors."""
 
 
 class ReviewHistory(Record, kw_only=True):
@@ -378,9 +378,9 @@ class ReviewHistory(Record, kw_only=True):
     rejection_count: int = 0
     rounds: tuple[ReviewRound, ...] = ()
     feedback: int = 0
-    """How many pieces of feedback there are for whoever works on the task."""
+    """How many items of feedback exist for the next agent."""
     requested: tuple[str, ...] = ()
-    """The reviewers who were asked to look at the current submission."""
+    """The reviewers who were asked to review the current submission."""
     sources: tuple[str, ...] = ()
     """The forge reviews that were imported, counted or not."""
 
@@ -390,27 +390,27 @@ class RejectionHistory(Record, kw_only=True):
 
     last_rejection: LastRejection | None = None
     invalid_by: tuple[str, ...] = ()
-    """Who rejected the task without having earned it, or gave up: a name for each time."""
+    """The agents that rejected the task without a valid reason or gave up, a name for each time."""
     slips: tuple[RejectionSlip, ...] = ()
-    """The rejections that were sent back for a missing part only, which does not count as one without cause."""
+    """The rejections that were sent back only because a part was missing; they do not count as invalid."""
     accepted_by: tuple[str, ...] = ()
-    """Whose rejections of the task were accepted: a name for each time."""
+    """The agents whose rejections of the task were accepted, a name for each time."""
 
 
 class TaskInbox(Record, kw_only=True):
-    """What the user has to see or to answer, and has answered."""
+    """Questions and notices for the user, and the user's answers."""
 
     escalation: Escalation | None = None
-    """The last question to the user; it is open while the task is escalated."""
+    """The last question to the user; open while the task is escalated."""
     conflicts: tuple[EventConflict, ...] = ()
     notices: tuple[OverrideNotice, ...] = ()
-    """The overrides that the user has yet to be told of."""
+    """The overrides of which the user has not been notified."""
     dismissals: tuple[Dismissal, ...] = ()
-    """What the user answered to objections under keys that are not trusted."""
+    """The user's answers to objections of untrusted keys."""
 
 
 class Task(Record, kw_only=True):
-    """All that the rules need to know of one task, folded from its own events alone."""
+    """The state of one task, folded only from its own events."""
 
     id: str
     title: str
@@ -419,7 +419,7 @@ class Task(Record, kw_only=True):
     pr: int = 0
     status: Status = Status.INCOMING
     queue: Status = Status.INCOMING
-    """The queue the task waits in, or returns to when its claim ends."""
+    """The queue in which the task waits, or to which it returns when its claim ends."""
     claim: Claim | None = None
     submission: Submission | None = None
     links: TaskLinks = TaskLinks()
@@ -430,30 +430,30 @@ class Task(Record, kw_only=True):
     inbox: TaskInbox = TaskInbox()
     gates: GateState = GateState()
     runs: tuple[Run, ...] = ()
-    """The agents at work on it now."""
+    """The runs of agents that work on it now."""
     spent: RunCosts = RunCosts()
     forge: TaskForgeState = TaskForgeState()
     is_legacy: bool = False
-    """Written by a GoT tool and untouched by ours: its status follows the old events."""
+    """True if only GoT tools wrote it: its status follows their events."""
 
     @property
     def is_terminal(self) -> bool:
-        """True when nothing can follow."""
+        """True if the task has ended."""
         return self.status in TERMINAL
 
     @property
     def blockers(self) -> tuple[str, ...]:
-        """The tasks that must end before this one continues: dependencies, what it was deferred for, sub-tasks."""
+        """The tasks that must end before this one continues: dependencies, tasks for which it was deferred, sub-tasks."""
         return self.links.depends_on + self.links.waits_for + self.links.children
 
     @property
     def active_lockouts(self) -> tuple[Lockout, ...]:
-        """The lockouts that hold: they end when the task is done, or will not be."""
+        """The lockouts in force: they end with the task."""
         return () if self.status in (Status.DONE, Status.CANCELLED) else self.people.lockouts
 
     @property
     def inheritable_lockouts(self) -> tuple[Lockout, ...]:
-        """The lockouts that hold for what was split from the task: they end when it is done, not when it is cancelled."""
+        """The lockouts in force for tasks split from this one: they end when this one is done, not when it is cancelled."""
         return () if self.status == Status.DONE else self.people.lockouts
 
     @property
@@ -462,16 +462,16 @@ class Task(Record, kw_only=True):
         return tuple(one for one in self.reviews.rounds if one.is_in_force)
 
     def find_rejected_round(self, handoff_id: str, tree: str) -> ReviewRound | None:
-        """The rejection that stands of that code, submitted under that claim; two ledgers may have taken in two."""
+        """The rejection in force of that code under that claim; two ledgers may have imported one each."""
         rounds = reversed(self.standing_rounds)
         return next((one for one in rounds if (one.handoff_id, one.tree) == (handoff_id, tree)), None)
 
     def has_imported_review(self, source: str) -> bool:
-        """True when that review of a forge was taken in before, counted or not."""
+        """True if that forge review was imported before, counted or not."""
         return bool(source) and source in self.reviews.sources
 
     def author_of(self, review_id: str) -> str:
-        """Whose work a rejection was of; empty when there is no such rejection."""
+        """The author of the rejected work; empty if there is no such rejection."""
         found = (one for one in self.reviews.rounds if any(review.id == review_id for review in one.reviews))
         return next((one.agent for one in found), "")
 
@@ -482,24 +482,24 @@ class Task(Record, kw_only=True):
 
     @property
     def label(self) -> str:
-        """How people call the task: by its issue, or by its id."""
+        """The name of the task for people: its issue, or its id."""
         return f"issue {self.details.aliases[0]}" if self.details.aliases else f"task {self.id}"
 
     @property
     def gates_asked_about(self) -> tuple[str, ...]:
-        """The broken gates that the user is asked about with this task."""
+        """The broken gates about which this task asks the user."""
         return self.open_escalation.gates if self.open_escalation else ()
 
     def slips_by(self, agent: str) -> list[tuple[str, ...]]:
-        """What was missing in each rejection of an agent that only lacked a part."""
+        """The codes of the missing parts, for each rejection by an agent that only lacked parts."""
         return [slip.codes for slip in self.rejections.slips if slip.agent == agent]
 
     def is_locked_out(self, agent: str) -> bool:
-        """True when the agent may not work on this task."""
+        """True if the agent may not work on this task."""
         return any(lockout.agent == agent for lockout in self.people.lockouts)
 
     def is_locked_out_for(self, agent: str, rejection_id: str) -> bool:
-        """True when the agent's own rejection of the task, that very one, is among the causes of its lockout."""
+        """True if exactly this rejection by the agent is among the causes of its lockout."""
         own = (lockout for lockout in self.people.lockouts if lockout.agent == agent)
         return any(cause.rejection_id == rejection_id != "" for lockout in own for cause in lockout.causes)
 
@@ -508,14 +508,14 @@ class Task(Record, kw_only=True):
         return next((offer for offer in self.claims.offers if offer.handoff_id == handoff_id), None)
 
     def is_held_under(self, handoff_id: str, agent: str) -> bool:
-        """True when the agent holds that handoff: it claimed under it, or it was offered it."""
+        """True if the agent claimed the task under that handoff, or was offered it."""
         if self.claim is not None:
             return (self.claim.handoff_id, self.claim.agent) == (handoff_id, agent)
         offer = self.find_offer(handoff_id)
         return offer is not None and offer.target == agent
 
     def find_run(self, run_id: str) -> Run | None:
-        """The run with that id, while it is under way."""
+        """The active run with that id."""
         return next((run for run in self.runs if run.id == run_id), None)
 
     def reserved_for(self, now: Instant) -> Offer | None:
@@ -540,13 +540,13 @@ _PART_OF = {
 
 
 def make_task(**fields: Any) -> Task:
-    """A task with these fields, each in the part that has it."""
+    """A task with these fields, each in its part."""
     own = {name: fields.pop(name) for name in ("id", "title")}
     return update_task(Task(**own), **fields)
 
 
 def update_task(task: Task, **changes: Any) -> Task:
-    """The task with other values of its fields, each in the part that has it."""
+    """The task with changed fields, each in its part."""
     return update_parts(task, _PART_OF, changes)
 
 
@@ -560,12 +560,12 @@ def record_conflict(task: Task, event: Event, why: str) -> Task:
 
 
 def with_name(names: tuple[str, ...], name: str) -> tuple[str, ...]:
-    """The names with one more, unless it is among them."""
+    """The names with another one, unless it is among them."""
     return names if name in names else (*names, name)
 
 
 def advance_task(task: Task, event: Event, **changes: Any) -> Task:
-    """Moves the task along its transition, or records why it could not."""
+    """Changes the status by the transition table, or records why the event could not apply."""
     sources, target = _TRANSITIONS_BY_EVENT[type(event)]
     if task.status not in sources:
         return record_conflict(task, event, f"the task was {task.status} at that time")
@@ -576,7 +576,7 @@ def advance_task(task: Task, event: Event, **changes: Any) -> Task:
 
 
 def bound_lease(until: Instant, since: Instant) -> Instant:
-    """The end of a lease or offer. Whatever a file says, it is a time, and not far away."""
+    """The end of a lease or offer as a valid time within its limit, whatever a file says."""
     if until[:10] == since[:10] and len(until) == len(since):
         return until
     latest = add_seconds(since, MAX_LEASE_SECONDS)

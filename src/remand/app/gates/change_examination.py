@@ -1,4 +1,4 @@
-"""A change beside its base: which tree is measured in its place, and whether it is honest."""
+"""Examines a change against its base: which tree the gates measure, and what the integrity gate finds."""
 
 from __future__ import annotations
 
@@ -53,11 +53,11 @@ from remand.integrity.suspicions import Suspicion, Weight, suspicion
 
 KEPT_SUSPICIONS = 200
 EXTRA_RUNS = 1.5
-"""How many times the gate's own time extra runs may take."""
+"""How long extra runs may take, as a multiple of the gate's own time."""
 SHORT_RUNS_SECONDS = 20.0
-"""So long they may take in any case: tests that take a moment can be run as often as is useful."""
+"""How long extra runs may take even if the gate itself takes only a moment."""
 START_SHARE = 0.1
-"""What a run of a few files takes of the time of all, besides its tests."""
+"""The time that a run takes besides its tests, as a share of the gate's own time."""
 MAX_READ_ALONG = 100
 MAX_READ_ALONG_BYTES = 32 << 10
 
@@ -67,7 +67,7 @@ _SUITES = ("junit", "tap", "cargo-test")
 
 
 def measured_categories(gates: Sequence[Gate]) -> tuple[str, ...]:
-    """What gates measure, by their parsers and by the checks in their commands."""
+    """The categories that gates measure, by their parsers and by the checks in their commands."""
     found = {category for gate in gates for category, _ in check_tools_in(" ".join(gate.command))}
     for gate in gates:
         if gate.parser in _COVERAGE:
@@ -80,7 +80,7 @@ def measured_categories(gates: Sequence[Gate]) -> tuple[str, ...]:
 
 
 class Examination:
-    """A tree beside its base: what differs, whether it is honest, and which tree is measured in its place."""
+    """Compares a tree with its base: what differs, which tree is measured, and the result of the integrity gate."""
 
     def __init__(
         self,
@@ -100,18 +100,18 @@ class Examination:
 
     @cached_property
     def changes(self) -> list[TreeChange]:
-        """The files that differ."""
+        """The files that differ between the two."""
         return self._mirror.changes(self._base_tree, self._tree) if self._base_tree else []
 
     def touches(self, patterns: Sequence[PathPattern]) -> bool:
-        """True when a change is about one of the patterns; without patterns, or without a base, always."""
+        """True if a changed file matches one of the patterns; always without patterns, or without a base."""
         if not patterns or not self._base_tree:
             return True
         return any(pattern.matches(name) for pattern in patterns for name in self._changed_paths)
 
     @cached_property
     def judged_tree(self) -> str:
-        """The tree that is measured: the head's, with what steers its gates taken from the base."""
+        """The tree to measure: the head's, with the files that control its gates taken from the base."""
         if not self._is_examined:
             return self._tree
         trusted = trusted_paths(self._comparison, self.examine())
@@ -158,7 +158,7 @@ class Examination:
         return integrity_result(tuple(unique.values()))
 
     def examine(self) -> tuple[Suspicion, ...]:
-        """What the texts of both sides show, without a run."""
+        """The findings from the texts of both sides, without a run."""
         return _examine(self._comparison)
 
     def _test_sides(self, run: GateRun, gate: Gate, found: Future[GateMeasurement]) -> _TestSides | None:
@@ -176,7 +176,7 @@ class Examination:
         return _TestSides(gate, on_base, head.tests, watched, odd, measured.seconds, head.takes_files)
 
     def _cross_check(self, run: GateRun, sides: Sequence[_TestSides], pool: Executor) -> list[Suspicion]:
-        """What the tests of one side say to the code of the other, as far as the time for extra runs goes."""
+        """The findings from running the tests of one side on the code of the other, within the time for extra runs."""
         checks = plan_cross_checks(self._comparison, *self._paths)
         asked: list[tuple[_TestSides, _JudgeRuns, str, Future[GateMeasurement]]] = []
         found: list[Suspicion] = []
@@ -220,7 +220,7 @@ class Examination:
     def _judge_general_paths(
         self, run: GateRun, side: _TestSides, left: float
     ) -> tuple[list[Suspicion], float]:
-        """What all tests say to changed functions that give special answers only, and the time that is left then."""
+        """The findings from running all tests with only the special answers of changed functions, and the time left after that."""
         found: list[Suspicion] = []
         for one in find_general_paths(self._comparison):
             if side.seconds > left:
@@ -242,7 +242,7 @@ class Examination:
     def _tests_with(
         self, run: GateRun, side: _TestSides, path: str, content: bytes
     ) -> tuple[TestOutcome, ...]:
-        """How all tests of a gate end with one file of the head changed."""
+        """The results of all tests of a gate with one file of the head changed."""
         tree = self._mirror.with_files(self.judged_tree, {path: content})
         measured = run.measure(side.short_gate(side.seconds), tree).found
         return measured.tests if measured else ()
@@ -255,7 +255,7 @@ class Examination:
         left: float,
         crossed: Future[GateMeasurement] | None,
     ) -> tuple[Sequence[Suspicion], bool]:
-        """What new and changed tests say to functions that were broken on purpose, and whether any of them notices.
+        """The findings from running new and changed tests on functions that were broken on purpose: does any test fail?
 
         `crossed` is their run on the base.
         """
@@ -286,7 +286,7 @@ class Examination:
     def _crossed_trees(
         self, checks: CrossChecks
     ) -> Iterator[tuple[RunCheck, _JudgeRuns, str, tuple[str, ...]]]:
-        """The trees to run tests on, the more telling first: what is checked, by whom, and which files of tests."""
+        """The trees to run tests on, the most informative first: what is checked, by which side, and the test files."""
         if RunCheck.BASE_TESTS in self._policy.runs and (checks.from_base or checks.spliced):
             tree = self._mirror.compose(self.judged_tree, self._base_tree, checks.from_base)
             tree = self._mirror.with_files(tree, checks.spliced) if checks.spliced else tree
@@ -306,7 +306,7 @@ class Examination:
         *,
         notices_faults: bool,
     ) -> Sequence[Suspicion]:
-        """What crossed runs show; a second run has to show it as well where something would be held."""
+        """The findings of crossed runs; a finding that would hold the work must appear in a second run, too."""
         if crossed.found is None:
             return ()
         runs = replace(side.runs(crossed.found.tests), notices_faults=notices_faults)
@@ -341,14 +341,14 @@ class Examination:
         )
 
     def _unchanged_suppressions(self) -> int:
-        """The directives in files that did not change; read only where the project limits their number."""
+        """The suppression directives in unchanged files; read only if the project limits their number."""
         if self._policy.max_suppressions is None or not self.changes:
             return 0
         paths = (path for path in self._paths[1] if path not in self._changed_paths)
         return sum(count_suppressions(path, self._mirror.file(self._tree, path) or b"") for path in paths)
 
     def _unchanged_tests(self) -> Iterator[FileText]:
-        """Test files that did not change, as many as are cheap to read: answers are copied from them, too."""
+        """Unchanged test files, up to a limit on their size: special answers may be copied from them, too."""
         names = (path for path in self._paths[1] if path not in self._changed_paths and is_test_path(path))
         for path in islice(names, MAX_READ_ALONG):
             content = self._mirror.file(self._tree, path)
@@ -356,7 +356,7 @@ class Examination:
                 yield FileText(path=path, text=content.decode("utf-8", "replace"))
 
     def _file_change(self, change: TreeChange) -> FileDiff:
-        """A change with both of its sides, and what its link leads to."""
+        """A changed file with its content on both sides; for a link, the content of its target."""
         base_links, links = self._links
         old = change.old_path or change.path
         before = None if change.status == "A" else self._content(self._base_tree, old, base_links)
@@ -382,7 +382,7 @@ class Examination:
 
     @cached_property
     def _links(self) -> tuple[dict[str, str], dict[str, str]]:
-        """The links of base and head; none where the change has no links."""
+        """The links of base and head; empty if the change has no links."""
         if not any(change.mode == LINK or change.status == "T" for change in self.changes):
             return {}, {}
         base, head = (
@@ -410,33 +410,33 @@ _JudgeRuns = Callable[[Comparison, TestRuns], Sequence[Suspicion]]
 
 
 class _TestSides(NamedTuple):
-    """The tests of one gate as the base has them, and as the head has them."""
+    """The test results of one gate, on the base and on the head."""
 
     gate: Gate
     on_base: tuple[TestOutcome, ...]
     on_head: tuple[TestOutcome, ...]
     watched: tuple[tuple[WatchedTest, ...], tuple[WatchedTest, ...]]
-    """The same tests as they were told while they ran."""
+    """The same results as the runner reported them during the run."""
     irregularities: tuple[Irregularity, ...]
     seconds: float
     """How long the gate took on the head."""
     is_selective: bool
-    """True when the gate's runner leaves out files that are not asked for."""
+    """True if the gate's runner can run only the named files."""
 
     @property
     def seconds_left(self) -> float:
-        """How long extra runs of this gate may take together; one that confirms a finding is not counted."""
+        """The total time for extra runs of this gate; a run that confirms a finding does not count."""
         return max(EXTRA_RUNS * self.seconds, SHORT_RUNS_SECONDS)
 
     def seconds_of(self, files: Sequence[str]) -> float:
-        """How long the tests in some files take, with what a run takes besides."""
+        """The time that a run of the tests in some files takes."""
         named = ChangedPaths([FileDiff(status="M", path=path) for path in files])
         return START_SHARE * self.seconds + sum(
             test.seconds for test in self.on_head if named.path_of(test.id)
         )
 
     def short_gate(self, cost: float, retries: int = 0) -> Gate:
-        """The gate for an extra run of some length, which is given up when it takes far longer: code may hang there."""
+        """The gate with a time limit for an extra run of this expected length, because the code may hang there."""
         timeout = min(self.gate.timeout, max(2.0 * ceil(cost), SHORT_RUNS_SECONDS))
         return replace(self.gate, timeout=timeout, retries=retries)
 
@@ -445,14 +445,14 @@ class _TestSides(NamedTuple):
 
     @property
     def has_new_failures(self) -> bool:
-        """True when the gate rejects the work by itself, and nothing has to be crossed to know it."""
+        """True if the gate already rejects the work, so that no crossed run is needed."""
         bad = ("failed", "error")
         known = {test.id for test in self.on_base if test.outcome in bad}
         return any(test.outcome in bad and test.id not in known for test in self.on_head)
 
 
 def integrity_result(suspicions: Sequence[Suspicion]) -> GateResult:
-    """The gate's result: anything that a reviewer has to settle holds the work."""
+    """The gate's result: a suspicion that a reviewer must settle holds the work."""
     serious = [one for one in suspicions if one.weight is Weight.HELD]
     notes = [one for one in suspicions if one.weight is not Weight.HELD]
     count = len(serious)

@@ -56,9 +56,9 @@ from remand.integrity.result_records import compare_with_records
 REPORT = "{report}"
 CACHE = "{cache}"
 CHECKOUT_VARIABLE = "REMAND_CHECKOUT"
-"""Tells the environment that a prepare step made where the code is that it stands for."""
+"""The variable that tells a prepared environment where the checked-out code is."""
 GENERATED = "generated"
-"""What a prepare step leaves here is copied into the checkout, where that has no such file."""
+"""Files that a prepare step leaves here are copied into the checkout, unless it has files of these names."""
 _COPY_GENERATED = 'cp -Rn "$0/." . 2>/dev/null; exec "$@"'
 MAX_KEPT_OUTPUT = 2 * MIB
 _CAUSE_ROWS = 3
@@ -73,13 +73,13 @@ _NO_CAUSE = re.compile(
     r"|\s*(?:╰─>|\[end of output\])|hint: see above",
     re.IGNORECASE,
 )
-"""Rows that name no cause although they sound like one."""
+"""Lines that sound like a cause and are none."""
 _ESCAPES = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]")
 _encode = msgspec.json.Encoder(order="deterministic").encode
 
 
 class GateMeasurement(Record, kw_only=True):
-    """What came of running a gate: a measurement, or why there is none."""
+    """The outcome of running a gate: a measurement, or why there is none."""
 
     found: Measurement | None = None
     status: GateStatus = GateStatus.PASSED
@@ -87,18 +87,18 @@ class GateMeasurement(Record, kw_only=True):
     flaky: tuple[str, ...] = ()
     seconds: float = 0.0
     is_known: bool = False
-    """It was measured before; nothing was run."""
+    """True if it was measured before, and nothing ran now."""
     is_by_tool: bool = False
-    """The command ran to its end, and what it left behind is no report: the code may be why."""
+    """True if the command ended without a usable report; the code may be the cause."""
     output: str = ""
-    """The name under which the whole output is kept on this machine; empty when it is not."""
+    """The name of the stored output on this machine; empty if it is not stored."""
 
 
 _decode = msgspec.json.Decoder(GateMeasurement).decode
 
 
 class GateRunner:
-    """Runs gates by one policy; what was measured before is not measured again."""
+    """Runs the gates of one policy; reuses earlier measurements."""
 
     def __init__(self, environment: GateEnvironment, policy: GatePolicy) -> None:
         self._environment = environment
@@ -111,7 +111,7 @@ class GateRunner:
     def run(
         self, gate: Gate, tree: str, prepared: str = "", *, is_fresh: bool = False, files: Sequence[str] = ()
     ) -> GateMeasurement:
-        """Measures a gate on a tree, or takes what was measured on it before, unless it is to be measured afresh.
+        """Measures a gate on a tree. Reuses an earlier measurement unless a fresh one is asked for.
 
         Of named files of tests the others are left out, where the gate's runner can do that.
         """
@@ -148,7 +148,7 @@ class GateRunner:
     def _run_with_retries(
         self, gate: Gate, parser: ReportParser, tree: str, prepared: str, files: Sequence[str]
     ) -> GateMeasurement:
-        """Runs a gate, and again while tests fail and the gate may be run again; what changed is flaky."""
+        """Runs a gate, and repeats it while tests fail and retries are left; tests with different results are flaky."""
         first = self._run_once(gate, parser, tree, prepared, files)
         again, left = first, gate.retries
         while left and again.found is not None and failing_ids(again.found):
@@ -215,13 +215,13 @@ class GateRunner:
             )
 
     def _file_reader(self, tree: str, folder: str) -> Callable[[str], bytes | None]:
-        """Reads files of a checkout as they were before anything ran there."""
+        """Reads files of a checkout before anything runs there."""
         return lambda path: self._environment.mirror.file(tree, os.path.relpath(path, folder))
 
     def _run_without_plugin(
         self, gate: Gate, parser: ReportParser, tree: str, prepared: str
     ) -> GateMeasurement:
-        """Measures without our plugin what left no report with it: whether that is the plugin's fault, the base shows."""
+        """Repeats a run that left no report with our plugin, without the plugin; the run on the base shows whether the plugin is at fault."""
         plain = self._run_once(gate, parser, tree, prepared, is_watched=False)
         if plain.found is None:
             return plain
@@ -252,14 +252,14 @@ class GateRunner:
 
 
 def fill_placeholders(words: tuple[str, ...], fill: dict[str, str]) -> tuple[str, ...]:
-    """Words with their placeholders filled in."""
+    """A command with its placeholders filled in."""
     for name, value in fill.items():
         words = tuple(word.replace(name, value) for word in words)
     return words
 
 
 def _still_failing(found: Measurement, later: Measurement) -> Measurement:
-    """A measurement in which only those tests fail that failed both times."""
+    """A measurement in which only the tests fail that failed both times."""
     bad = set(failing_ids(later)) & set(failing_ids(found))
     counts = {test.id: test.failure_count for test in later.tests}
     tests = tuple(
@@ -287,7 +287,7 @@ def _failed_measurement(ended: JobResult, gate: Gate, kept: str) -> GateMeasurem
 
 
 def keep_output(reports: Reports, name: str, ended: JobResult, report: bytes | None = None) -> str:
-    """Keeps everything that a command said, and its report, for `remand gate report`; returns the name to ask for."""
+    """Stores the whole output of a command, and its report, for `remand gate report`; returns its name."""
     parts = [("standard error", ended.errors), ("standard output", ended.output), ("report", report or b"")]
     texts = [(title, _plain_output(_cut_middle(content))) for title, content in parts if content.strip()]
     if not texts:
@@ -307,14 +307,14 @@ def _plain_output(content: bytes) -> str:
 
 
 def render_output(ended: JobResult, kept: str) -> str:
-    """What a command said of the cause, for people, and where all of it is."""
+    """The part of a command's output that names the cause, for people, and where the whole output is."""
     said = find_cause(ended.errors) or find_cause(ended.output)
     whole = f"Whole output: `remand gate report {kept}`." if kept else ""
     return f"{whole} {SAID_LAST} {said}".strip() if said else whole
 
 
 def find_cause(content: bytes) -> str:
-    """The rows of an output that name the cause: the first and the last ones that speak of a fault, else its end."""
+    """The lines of an output that name the cause: the first and the last that mention a fault, else its end."""
     text = _plain_output(content[-MAX_KEPT_OUTPUT:])
     rows = [row for row in map(str.strip, text.splitlines()) if row and not _NO_CAUSE.search(row)]
     telling = list(dict.fromkeys(row for row in rows if _CAUSE.search(row)))
@@ -323,12 +323,12 @@ def find_cause(content: bytes) -> str:
 
 
 class GateRun:
-    """One run of the gates: what is measured on which tree, each once."""
+    """One run of all gates, in which each gate is measured once on each tree."""
 
     def __init__(self, runner: GateRunner, base_tree: str) -> None:
         self.found: dict[str, Measurement] = {}
         self.outputs: dict[str, str] = {}
-        """The names of what the gates' commands said on the head, as they are kept on this machine."""
+        """The names of the stored outputs of the gates' commands on the head."""
         self.prepared: dict[str, str] = {}
         self._runner = runner
         self._base_tree = base_tree
@@ -336,7 +336,7 @@ class GateRun:
     def measure(
         self, gate: Gate, tree: str, *, is_fresh: bool = False, files: Sequence[str] = ()
     ) -> GateMeasurement:
-        """What a gate shows on a tree, or files of tests in it; afresh, what is known of it is measured again."""
+        """A gate's measurement on a tree, or of some test files in it. If `is_fresh`, earlier measurements are not used."""
         prepared = self.prepared.get(gate.name, "")
         if prepared.startswith("!"):
             return GateMeasurement(status=GateStatus.ERRORED, why=prepared[1:])
@@ -346,14 +346,14 @@ class GateRun:
         return self.measure(gate, self._base_tree)
 
     def _runs_on_base(self, gate: Gate) -> bool:
-        """True when the base can be measured now: the tool may have gone since the base was measured last."""
+        """True if the base can be measured now: its tool may have been removed since the last time."""
         base = self._measure_base(gate) if self._base_tree else GateMeasurement()
         if base.found is not None and base.is_known:
             base = self.measure(gate, self._base_tree, is_fresh=True)
         return base.found is not None
 
     def judge_gate(self, gate: Gate, found: Future[GateMeasurement]) -> GateResult:
-        """A gate's result, the base measured only where it matters."""
+        """A gate's result; the base is measured only if the result depends on it."""
         measured = found.result()
         self.outputs[gate.name] = measured.output
         if measured.found is None:
@@ -377,14 +377,14 @@ class GateRun:
 
 
 PROBE_SECONDS = 30.0
-"""How long the commands of one rejection may take, together."""
+"""The total time for the commands of one rejection."""
 NOT_STARTED_STATUSES = (126, 127)
-"""The statuses by which a shell or a sandbox says that there is no such program."""
+"""The exit statuses with which a shell or a sandbox reports a missing program."""
 UNCONFINED = "plain"
 
 
 class EvidenceCommands:
-    """Runs what agents name as evidence. They choose the words, so nothing runs where nothing confines it."""
+    """Runs the commands that agents name as evidence, and only in a sandbox, because agents choose them."""
 
     def __init__(
         self,
@@ -407,7 +407,7 @@ class EvidenceCommands:
 
     @classmethod
     def in_environment(cls, env: GateEnvironment, policy: GatePolicy) -> EvidenceCommands:
-        """Runs them where the gates run."""
+        """Runs them in the environment of the gates."""
         return cls(
             env.mirror, env.checkouts, env.sandbox, policy, root=env.root, path=env.path, hide=env.hide
         )
@@ -435,7 +435,7 @@ class EvidenceCommands:
 
 
 def is_probe_allowed(command: tuple[str, ...], probes: tuple[tuple[str, ...], ...]) -> bool:
-    """True when a command begins with the very words of one that the policy lists."""
+    """True if a command begins with exactly the words of one that the policy lists."""
     return any(prefix and command[: len(prefix)] == prefix for prefix in probes)
 
 

@@ -253,12 +253,12 @@ def _render_action(gate: GateResult) -> str:
 def _render_goal(threshold: str, limit: float, gate: GateResult) -> str:
     figure, value = threshold[4:].replace("_", " "), gate.measured.get(threshold[4:], 0.0)
     if threshold.startswith("max") and value > limit:
-        wish = f"bring {figure} from {format_number(value)} to {format_number(limit)}{' or fewer' if limit else ''}"
+        goal = f"bring {figure} from {format_number(value)} to {format_number(limit)}{' or fewer' if limit else ''}"
     elif threshold.startswith("min") and value < limit:
-        wish = f"bring {figure} from {format_number(value)} to at least {format_number(limit)}"
+        goal = f"bring {figure} from {format_number(value)} to at least {format_number(limit)}"
     else:
         return ""
-    return wish + _render_base_goal(threshold, limit, gate)
+    return goal + _render_base_goal(threshold, limit, gate)
 
 
 def _render_base_goal(threshold: str, limit: float, gate: GateResult) -> str:
