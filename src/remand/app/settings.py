@@ -106,7 +106,7 @@ class SettingsSource:
             return False
         if not now:
             raise EnvironmentFault(
-                "The base branch was there when this task was claimed, and is gone. Bring it back, then repeat."
+                "The base branch was there when this task was claimed, and no longer exists. Restore it, then repeat."
             )
         return True
 

@@ -87,7 +87,7 @@ def find_place(folder: str) -> LedgerLocation:
     place = locate(folder)
     if place is None:
         raise errors.EnvironmentFault(
-            f"{os.path.realpath(folder)} is in no git repository. Run `git init` there first, or use -C DIR."
+            f"{os.path.realpath(folder)} is not in a git repository. Run `git init` there first, or use -C DIR."
         )
     return place
 

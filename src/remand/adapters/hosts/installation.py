@@ -253,7 +253,7 @@ def naming_settings_file(path: str) -> Iterator[None]:
     try:
         yield
     except settings.UnusableSettings as problem:
-        raise EnvironmentFault(f"{path} is left as it is: {problem}. Fix it, then repeat.") from None
+        raise EnvironmentFault(f"{path} was not changed: {problem}. Fix it, then repeat.") from None
 
 
 Worktrees = Mapping[str, WorktreeFiles]

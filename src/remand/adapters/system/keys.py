@@ -270,7 +270,7 @@ class FileKeys:
 
     def _damaged_fault(self) -> EnvironmentFault:
         return EnvironmentFault(
-            f"The machine's key {self._path} is damaged. Put it back from a backup, or move it away to have a new "
+            f"The machine's key {self._path} is damaged. Restore it from a backup, or move it away to have a new "
             "one made; what the old one signed counts while it is among the trusted keys."
         )
 
@@ -278,7 +278,7 @@ class FileKeys:
         """Writes a new key to a temporary file and links it to its name, which only one process can do."""
         if not private_folder(self._folder):
             raise EnvironmentFault(
-                f"The folder {self._folder} is not this user's own. Make it so (chmod 700), then repeat."
+                f"The folder {self._folder} is not private to this user. Change that (chown, chmod 700), then repeat."
             )
         seed = os.urandom(KEY_BYTES)
         name = _NO_NAME.sub("-", os.uname().nodename).strip("-")[:MAX_KEY_NAME] or "machine"

@@ -72,7 +72,7 @@ class Pause(NamedTuple):
 
 
 class Gates:
-    """The gates of an open ledger. Builds what measuring needs when something has to be measured."""
+    """The gates of an open ledger. Makes the environment for measuring when it is first needed."""
 
     def __init__(
         self,
@@ -105,9 +105,9 @@ class Gates:
         self.cache = cache
         self.sessions = sessions
         self.gate_fault = gate_fault
-        """Why a gate's configuration cannot be measured; empty when it can."""
+        """Why a gate's configuration cannot be measured; empty if it can."""
         self.progress: GateProgress = ignore_progress
-        """Is told what takes its time; whoever shows it sets it before something is measured."""
+        """Receives the progress; a caller that shows it sets this before it measures."""
         self._looked_up: dict[str, str] = {}
 
     @cached_property
@@ -179,13 +179,12 @@ class Gates:
         return was_on
 
     def terms(self, task: Task | None, commit: str) -> MeasurementTerms:
-        """The terms by which a commit is measured: what it is compared with, and whose rules apply."""
+        """The terms by which a commit is measured: the commit it is compared with, and the rules."""
         settings, base = self._settings, self._work_base(task)
         known = settings.at_commit(base.rules_commit(commit))
         policy = (known or settings.settings()).gate_policy
-        # Also applies the rules at the claim if the base is the remote's: here, its ref is in this clone,
-        # where whoever
-        # works can move it, and no history distinguishes a commit of the task's own there from a merged one.
+        # Also applies the rules at the claim if the base is the remote's: here, its ref is in this clone, where an agent
+        # can move it, and no history distinguishes a commit of the task's own there from a merged one.
         claimed = settings.at_commit(base.claim_base) if base.claim_base != base.tip else None
         is_changed = claimed is not None and policy_digest(claimed.gate_policy) != policy_digest(policy)
         return MeasurementTerms(
@@ -288,11 +287,11 @@ class Gates:
         )
 
     def note_user(self, environment: Mapping[str, str]) -> None:
-        """Stores, outside the repository, where the user has programs and how the user reaches registries."""
+        """Stores the user's PATH and registry settings outside the repository."""
         self._tools.note_user(environment, self._root)
 
     def claim(self, request: Request, ask: Callable[[Request], Answer]) -> ClaimOutcome:
-        """Answers a done claim: measures what was not measured yet, or lets a worker do it."""
+        """Answers a done claim. Measures the commit unless its verdict is known, or lets a worker measure it."""
         if self._queued_claims is None:
             claimed = self._claims(self.verdict).claim(request, ask)
             if claimed is None:
@@ -402,7 +401,7 @@ class SoloWork(NamedTuple):
 
 
 class SoloVerdict(NamedTuple):
-    """What was found, and whether it concerns what the session changed."""
+    """The verdict, and whether it concerns the changes of the session."""
 
     verdict: Verdict
     is_own: bool = True
@@ -431,8 +430,7 @@ class SoloMeasurement:
             base=work.start,
             policy=_without_strict_gates(work.policy),
             is_base_lazy=True,
-            # The start includes what an earlier session left uncommitted, even rules: so no step gets
-            # secrets.
+            # The start includes uncommitted changes of an earlier session, even of rules, so no step gets secrets.
             prepare_base=self._gates.prepare_base(work.start),
         )
         verdict = self._gates.verdict(terms).verdict
@@ -460,7 +458,7 @@ class SoloMeasurement:
 
 
 def _without_strict_gates(policy: GatePolicy) -> GatePolicy:
-    """The rules for a session without strict gates: it is not blamed for what was so when it began."""
+    """The rules for a session without strict gates, which would reject it for failures from before it began."""
     gates = tuple(
         replace(gate, mode=GateMode.DELTA) if gate.mode is GateMode.STRICT else gate
         for gate in policy.gates or ()

@@ -115,19 +115,19 @@ _USUAL_HELP = {
     "--task": _TASK,
     "handoff": _HANDOFF,
     "agent": "the agent, by name",
-    "--agent": "the agent that acts; by default whoever calls",
-    "--reviewer": "the reviewer that acts; by default whoever calls",
+    "--agent": "the acting agent; by default the caller",
+    "--reviewer": "the acting reviewer; by default the caller",
     "--commit": "the commit, by its id or a name that git knows",
     "--branch": "the branch of the work",
     "--pr": "the number of the pull request",
     "--reason": "why, for the record",
     "--priority": "how urgent the task is",
-    "--category": "any word to group tasks by",
+    "--category": "a word by which tasks are grouped",
     "--depends-on": "tasks that have to be done first",
     "--to": "the agent to receive it",
     "--title": "a new title",
     "--status": "only tasks of these statuses",
-    "--drop-depends-on": "tasks that it no longer waits for",
+    "--drop-depends-on": "tasks to wait for no longer",
 }
 """The help lines of arguments that mean the same in most commands."""
 
@@ -222,9 +222,7 @@ class Context:
     def place(self) -> LedgerLocation:
         caller, opened = self.origin.caller, self.origin.opened
         if caller is not None and opened is not None and opened.place.worktree == self.folder:
-            return (
-                opened.place
-            )  # a server has one place, which need not be searched for again with every call
+            return opened.place  # a server has one place, which it need not find again for every call
         return find_place(self.folder)
 
     @cached_property

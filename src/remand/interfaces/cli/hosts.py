@@ -40,7 +40,7 @@ def _write_token(token: str, port: int) -> str:
     folder = socket_folder()
     if not folder:
         raise EnvironmentFault(
-            "The folder for sockets belongs to somebody else. Set XDG_RUNTIME_DIR, then repeat."
+            "The folder for sockets belongs to another user. Set XDG_RUNTIME_DIR, then repeat."
         )
     path = os.path.join(folder, f"mcp-{port}.token")
     with suppress(FileNotFoundError):

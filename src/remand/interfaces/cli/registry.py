@@ -103,7 +103,7 @@ COMMANDS: dict[str, CommandEntry] = {
         "keys", "vouch for sessions whose key is lost or that no key signed, as the user", False
     ),
     "token create": CommandEntry(
-        "keys", "create a token for a member, a worker or a host; it is shown once", False
+        "keys", "create a token for a member, a worker or a host, and show it once", False
     ),
     "token list": CommandEntry("keys", "list the tokens", False),
     "token revoke": CommandEntry("keys", "revoke a token permanently", False),
@@ -134,7 +134,7 @@ COMMANDS: dict[str, CommandEntry] = {
         "analysis", "show task rejections: reasons, agents and outcomes", False
     ),
     "analyze rework": CommandEntry(
-        "analysis", "show what reviews cost: cycles, rework, false rejections", False
+        "analysis", "show the cost of reviews: cycles, rework, false rejections", False
     ),
     "analyze runs": CommandEntry(
         "analysis", "show rejections, the cost of runs, and the status of every task", False
@@ -154,7 +154,7 @@ COMMANDS: dict[str, CommandEntry] = {
     "explain": CommandEntry("help", "explain what a refusal or an issue means and what to do"),
     "completion": CommandEntry("help", "print the completion script for a shell", False),
     "sync": CommandEntry(
-        "serve", "import what is new on the forge, and take the actions there that the policy allows", False
+        "serve", "import news from the forge, and carry out the actions that the policy allows", False
     ),
     "run": CommandEntry("run", "assign tasks to agents, start the agents, and supervise them", False),
     "worker": CommandEntry("run", "run gates and other jobs for a ledger in PostgreSQL, on any host", False),

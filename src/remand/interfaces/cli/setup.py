@@ -71,7 +71,7 @@ lease = "30m"{director}
     argument(
         "--portable",
         action="store_true",
-        help="write entries that can be committed: the executable's path relative to the project",
+        help="write entries that can be committed: the path of the executable relative to the project",
     ),
     argument("--solo", action="store_true", help="measure every session here; nothing has to be committed"),
     argument("--no-trial", action="store_true", help="do not run the proposed gates once"),

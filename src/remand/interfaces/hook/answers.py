@@ -81,9 +81,9 @@ class _Session:
         status: repository.WorktreeStatus | None,
     ) -> None:
         self.known_by = KnownBy.WORD
-        """How it is known whose session it is."""
+        """How the agent was identified."""
         self.caller: Caller | None = None
-        """By whose token it is answered, when it is on another machine."""
+        """The caller that the server identified, if the session is on another machine."""
         self._opened = opened
         self._place = place
         self._call = call
@@ -93,7 +93,7 @@ class _Session:
 
     @property
     def is_remote(self) -> bool:
-        """The session is on another machine, which has inspected its worktree and asks again while gates run."""
+        """True if the session is on another machine, which inspects its worktree and asks again while gates run."""
         return self.caller is not None
 
     def answer(self, *, deadline: float) -> HookAnswer:
@@ -199,7 +199,7 @@ class _Session:
                 root=place.root, worktree=worktree, git_dir=place.git_dir, common_dir=place.common_dir
             )
         protected = self._opened.settings.settings().gate_policy.protected
-        found = tool_guard.find_guarded(self._call, place, self._base(), protected)
+        found = tool_guard.find_guarded(self._call, place, self._opened.settings.base_branch(), protected)
         return [name for name in found if not worktree or name != tool_calls.USER_COMMANDS]
 
     @property
@@ -227,10 +227,6 @@ class _Session:
             return f"it is locked out of {ground.above}, which this task was split from"
         return f"it may be {ground.former}, who is locked out and no longer on the team"
 
-    def _base(self) -> str:
-        settings = self._opened.settings
-        return settings.base_branch()
-
     def _deny(self, text: str) -> HookAnswer:
         """Denies a tool use; without enforcement, tells the user instead."""
         return tool_guard.deny(text, is_enforced=self._opened.settings.rules().is_enforced)
@@ -248,15 +244,15 @@ class _Session:
         if not is_start and not self._is_news(task, len(events)):
             return HookAnswer.allow()
         if agent:
-            self._receipt(task)
-        # Loaded when feedback is told: what cleans it takes longer to load than a stop to answer.
+            self._record_receipt(task)
+        # `prompts` is loaded only here: the sanitiser of feedback takes longer to load than a stop takes to answer.
         with self._opened.store.read() as view:
             context = prompts.read_rejection_context(view, task, events)
         return HookAnswer.context(
             prompts.render_prompt(task, events, context, self._opened.settings.settings().forge.home)
         )
 
-    def _receipt(self, task: Task) -> None:
+    def _record_receipt(self, task: Task) -> None:
         """Records that the agent received its feedback."""
         claim = task.claim
         if claim is None or claim.read >= task.reviews.feedback:
@@ -267,7 +263,7 @@ class _Session:
         )
 
     def _is_news(self, task: Task, count: int) -> bool:
-        """True if something was rejected since this session was last told."""
+        """True if something was rejected since this session last received feedback."""
         kind = f"told-{count}"
         has_feedback = task.reviews.feedback or task.gates.rejection_count
         return bool(has_feedback) and self._gates.sessions.is_due(kind, task.id, self._call.session, 1e9)
@@ -290,15 +286,15 @@ class _Session:
             fault=call.worktree.fault,
             known_by=self.known_by,
         )
-        stopping = self._gates.stop_responder()
-        reply = stopping.reply(stop)
+        responder = self._gates.stop_responder()
+        reply = responder.reply(stop)
         if reply is None and not deadline:
             if not self.is_remote:
                 return HookAnswer(MEASURE)
-            reply = self._reply_to_poll(task, stop, stopping)
+            reply = self._reply_to_poll(task, stop, responder)
             if reply is None:
                 return HookAnswer(MEASURE, stop.key)
-        reply = reply or self._run_gates(task, stop, stopping, deadline)
+        reply = reply or self._run_gates(task, stop, responder, deadline)
         sessions.note_answer(task.id, call.firing)
         return _render_reply(reply)
 
@@ -309,8 +305,8 @@ class _Session:
             else repository.uncommitted_files(self._place, own_files)
         )
 
-    def _reply_to_poll(self, task: Task, stop: Stop, stopping: StopResponder) -> StopReply | None:
-        """Has the gates run for a stop on another machine, which asks again; None while they run."""
+    def _reply_to_poll(self, task: Task, stop: Stop, responder: StopResponder) -> StopReply | None:
+        """Runs the gates for a stop on another machine, which asks again; None while they run."""
         runs = self._gates.runs
         if self._gates.is_measured_by_workers:  # its gate run is queued
             self._gates.sessions.note_waiting(stop.task_id, self._call.session, stop.key)
@@ -319,16 +315,16 @@ class _Session:
             return None
         said = runs.take(stop.task_id) or b""
         if self._call.key and said:
-            reply = stopping.reply(stop)  # it may have ended since that was asked
+            reply = responder.reply(stop)  # it may have ended since that was asked
             if reply is not None:
                 return reply if reply.notice or reply.text else reply._replace(notice=_message(said))
             if stop.commit.encode() in said or b'"error"' in said:
-                return self._reply_without_verdict(task, stop, stopping, said)
+                return self._reply_without_verdict(task, stop, responder, said)
         self._gates.sessions.note_waiting(stop.task_id, self._call.session, stop.key)
         self._start_run(stop)
         return None
 
-    def _run_gates(self, task: Task, stop: Stop, stopping: StopResponder, deadline: float) -> StopReply:
+    def _run_gates(self, task: Task, stop: Stop, responder: StopResponder, deadline: float) -> StopReply:
         """Runs the gates in a process that continues if they take longer than the host waits.
 
         If a run for an earlier commit is in progress, this takes a second run.
@@ -339,14 +335,14 @@ class _Session:
             if not runs.wait(stop.task_id, until - monotonic()):
                 self._gates.sessions.note_waiting(stop.task_id, self._call.session, stop.key)
                 return StopReply(may_stop=False, text=WAIT.format(task=stop.task_id, commit=stop.commit[:12]))
-            reply = stopping.reply(stop)
+            reply = responder.reply(stop)
             if reply is not None:
-                told = runs.take(stop.task_id) or b""
-                return reply if reply.notice or reply.text else reply._replace(notice=_message(told))
-        return self._reply_without_verdict(task, stop, stopping, runs.take(stop.task_id) or b"nothing")
+                output = runs.take(stop.task_id) or b""
+                return reply if reply.notice or reply.text else reply._replace(notice=_message(output))
+        return self._reply_without_verdict(task, stop, responder, runs.take(stop.task_id) or b"nothing")
 
     def _reply_without_verdict(
-        self, task: Task, stop: Stop, stopping: StopResponder, said: bytes
+        self, task: Task, stop: Stop, responder: StopResponder, said: bytes
     ) -> StopReply:
         """The reply if the gates could not run.
 
@@ -354,7 +350,7 @@ class _Session:
         """
         text = NO_VERDICT.format(task=task.id, said=said[:1000].decode("utf-8", "replace"))
         if b'"error"' not in said:
-            return stopping.send_back(task, stop, text)
+            return responder.send_back(task, stop, text)
         count = self._gates.sessions.count(task.id, self._call.session, stop.key)
         if count > MAX_UNKNOWN_BLOCKS:
             return StopReply(may_stop=True, notice=text)

@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     argument("task"),
     argument("--to", required=True, metavar="AGENT"),
     argument(
-        "--from", dest="source", default="", metavar="NAME", help="who hands it off; by default whoever calls"
+        "--from", dest="source", default="", metavar="NAME", help="who hands it off; by default the caller"
     ),
     argument("--instructions", default="", metavar="TEXT", help="instructions for the agent (@file, -)"),
 )
@@ -382,7 +382,7 @@ def _ask_consultants(context: Context, task_id: str, handoff_id: str, *, is_user
     "handoff appeal",
     argument("handoff"),
     argument("--agent"),
-    argument("--reason", required=True, metavar="TEXT", help="what the issues get wrong (@file, -)"),
+    argument("--reason", required=True, metavar="TEXT", help="why the issues are wrong (@file, -)"),
 )
 def _appeal(context: Context) -> Result:
     options, agent = context.arguments, context.agent()
