@@ -61,8 +61,8 @@ PLAIN_PACKAGES = frozenset(
         "app.log app.scheduler app.tasks domain domain.access domain.decisions domain.events domain.evidence",
         "domain.feedback domain.folds domain.gate domain.text domain.text_commands",
         "domain.validation integrity integrity.readers integrity.rules interfaces interfaces.cli",
-        "interfaces.cli.agent_socket interfaces.cli.tasks interfaces.demo interfaces.hook interfaces.http",
-        "interfaces.http.pages interfaces.library interfaces.mcp interfaces.terminal ledger testing wiring",
+        "interfaces.cli.agent_socket interfaces.cli.tasks interfaces.cli.terminal interfaces.demo interfaces.hook interfaces.http",
+        "interfaces.http.pages interfaces.library interfaces.mcp ledger testing wiring",
     )
     for package in packages.split()
 )

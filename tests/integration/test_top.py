@@ -25,8 +25,8 @@ from remand.domain.task import Status
 from remand.interfaces.cli.context import CallOrigin, Context
 from remand.interfaces.cli.registry import CommandCall
 from remand.interfaces.cli.run import follow_events
-from remand.interfaces.terminal.screen import render_screen
-from remand.interfaces.terminal.state import initial_state
+from remand.interfaces.cli.terminal.screen import render_screen
+from remand.interfaces.cli.terminal.state import initial_state
 from remand.testing.builders import LATER, NOW, a_claim, a_submission, a_task, task_id
 from tests.integration.machine import PATIENCE, REMAND, Machine, Repository
 from tests.integration.processes import is_gone
@@ -244,7 +244,7 @@ def test_the_terminal_is_given_back_when_the_view_is_ended(
 
 def test_the_terminal_is_given_back_when_the_view_breaks(team: Repository, terminal: Open) -> None:
     script = (
-        "import sys; from remand.interfaces.terminal import view as showing; "
+        "import sys; from remand.interfaces.cli.terminal import view as showing; "
         "real = showing.render_screen; calls = []\n"
         "def broken(*given):\n"
         "    calls.append(1)\n"

@@ -15,12 +15,26 @@ from typing import TYPE_CHECKING, Any
 from remand.domain.record import NamedTuple
 from remand.domain.refusals import Refused
 from remand.domain.text.words import remove_invisible, shorten
-from remand.interfaces.terminal.styles import STATUS_STYLES
 
 if TYPE_CHECKING:
     from rich.console import Console
 
 
+STATUS_STYLES = {
+    "incoming": "cyan",
+    "claimed": "yellow",
+    "held": "bold yellow",
+    "provisional": "magenta",
+    "done": "green",
+    "rejected": "red",
+    "needs_continuation": "yellow",
+    "failed": "red",
+    "blocked": "red",
+    "deferred": "blue",
+    "decomposed": "blue",
+    "escalated": "bold red",
+}
+"""The colour of each task status."""
 _GAP, _EDGES = 3, 2
 """The space between the columns of a table, and at its sides."""
 _LEAST = 8

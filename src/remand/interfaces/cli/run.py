@@ -36,8 +36,8 @@ from remand.interfaces.cli.context import Context, argument, command, require_no
 from remand.interfaces.cli.output import Result, as_json, clean
 from remand.interfaces.cli.registry import CommandCall
 from remand.interfaces.cli.tasks.inbox import give_answer
-from remand.interfaces.terminal import view
-from remand.interfaces.terminal.screen import activity_line, plain_line, render_plain, status_lines
+from remand.interfaces.cli.terminal import view
+from remand.interfaces.cli.terminal.screen import activity_line, plain_line, render_plain, status_lines
 from remand.ledger.problems import BadLine
 from remand.wiring import gates, startup
 from remand.wiring.ledger import open_at

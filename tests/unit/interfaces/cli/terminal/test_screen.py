@@ -10,10 +10,10 @@ from rich.console import Console
 from remand.app.board import Board, BoardAlert
 from remand.app.scheduler.ports import SchedulerStatus
 from remand.domain.instant import add_seconds
-from remand.interfaces.terminal.screen import render_plain, render_screen
-from remand.interfaces.terminal.state import KeyPress, ViewState, handle_key, initial_state
+from remand.interfaces.cli.terminal.screen import render_plain, render_screen
+from remand.interfaces.cli.terminal.state import KeyPress, ViewState, handle_key, initial_state
 from remand.testing.builders import NOW
-from tests.unit.interfaces.terminal.example_boards import a_board, a_full_board, a_question
+from tests.unit.interfaces.cli.terminal.example_boards import a_board, a_full_board, a_question
 
 HOSTILE = "\x1b[2J\x1b]0;owned\x07\u202eevil\u2066\u200b\n\t\r\x9b31m" + "界" * 300
 SIZES = [(80, 24), (120, 40), (139, 24), (140, 24), (250, 60), (250, 24), (40, 10), (80, 5), (20, 3)]

@@ -4,9 +4,9 @@ from typing import Any
 
 from remand.app.history.activity import activity_entry
 from remand.app.scheduler.ports import BreachStatus, SchedulerStatus
-from remand.interfaces.terminal.screen import activity_line, status_lines
+from remand.interfaces.cli.terminal.screen import activity_line, status_lines
 from remand.testing.builders import LATER, NOW, Session, task_added, task_claimed
-from tests.unit.interfaces.terminal.test_screen import HOSTILE
+from tests.unit.interfaces.cli.terminal.test_screen import HOSTILE
 
 DISK = BreachStatus(cause="disk", message="The disk is full", since=NOW)
 

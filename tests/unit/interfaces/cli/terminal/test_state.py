@@ -4,8 +4,8 @@ import pytest
 from msgspec.structs import replace
 
 from remand.app.inbox.questions import Question
-from remand.interfaces.terminal import state as k
-from remand.interfaces.terminal.state import (
+from remand.interfaces.cli.terminal import state as k
+from remand.interfaces.cli.terminal.state import (
     MAX_GUIDANCE,
     OPTION_KEYS,
     STEADY_SECONDS,
@@ -17,7 +17,7 @@ from remand.interfaces.terminal.state import (
     initial_state,
     update_questions,
 )
-from tests.unit.interfaces.terminal.example_boards import OPTIONS, a_question
+from tests.unit.interfaces.cli.terminal.example_boards import OPTIONS, a_question
 
 ONE, TWO, THREE = (a_question(number) for number in (1, 2, 3))
 THREE_QUESTIONS = (ONE, TWO, THREE)

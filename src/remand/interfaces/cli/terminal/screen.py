@@ -17,8 +17,8 @@ from remand.app.scheduler.ports import SchedulerStatus
 from remand.domain.decisions.objections import DISMISS, DISMISS_ALL
 from remand.domain.instant import Instant, is_instant, seconds_between
 from remand.domain.text.words import single_line
-from remand.interfaces.terminal.state import OPTION_KEYS, ViewMode, ViewState, selected_question
-from remand.interfaces.terminal.styles import STATUS_STYLES
+from remand.interfaces.cli.output import STATUS_STYLES
+from remand.interfaces.cli.terminal.state import OPTION_KEYS, ViewMode, ViewState, selected_question
 
 MAX_TEXT = 500
 _SHORT_WIDTH, _FULL_WIDTH = 11, 31

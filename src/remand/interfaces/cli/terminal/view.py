@@ -22,8 +22,8 @@ from remand.app.board import MAX_WITH_HISTORY, Board, BoardAlert
 from remand.app.errors import RemandError
 from remand.app.inbox.questions import Question
 from remand.domain.instant import Instant
-from remand.interfaces.terminal import state
-from remand.interfaces.terminal.screen import render_screen
+from remand.interfaces.cli.terminal import state
+from remand.interfaces.cli.terminal.screen import render_screen
 from remand.ledger.problems import BadLine
 
 _END_SIGNALS = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)

@@ -13,9 +13,9 @@ from remand.app.board import MAX_WITH_HISTORY, Board
 from remand.app.errors import EnvironmentFault
 from remand.app.inbox.questions import Question
 from remand.domain.instant import Instant
-from remand.interfaces.terminal.view import BoardSource, ExitReason, Terminal, show_view
+from remand.interfaces.cli.terminal.view import BoardSource, ExitReason, Terminal, show_view
 from remand.testing.builders import NOW
-from tests.unit.interfaces.terminal.example_boards import a_board, a_question
+from tests.unit.interfaces.cli.terminal.example_boards import a_board, a_question
 
 
 class FakeBoardSource:

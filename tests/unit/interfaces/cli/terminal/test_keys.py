@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from remand.interfaces.terminal.state import (
+from remand.interfaces.cli.terminal.state import (
     BACKSPACE,
     DOWN,
     ENTER,
