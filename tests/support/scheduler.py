@@ -102,7 +102,7 @@ class FakeScheduler:
                 hosts=self,
                 launcher=self,
                 claims=self,
-                opinions=_FakeOpinions(self),
+                review_agents=_FakeReviewAgents(self),
                 bounds=Bounds,
                 environment=dict,
                 log=lambda run_id: f"/l/{run_id}",
@@ -167,7 +167,7 @@ class FakeScheduler:
         """Nothing is being measured."""
 
 
-class _FakeOpinions:
+class _FakeReviewAgents:
     def __init__(self, shop: FakeScheduler) -> None:
         self._shop = shop
 

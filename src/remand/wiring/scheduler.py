@@ -75,7 +75,7 @@ class SchedulerSite(NamedTuple):
     folders: LedgerFolders
     worktrees: GitWorktrees
     claims: CommandClaims
-    opinions: ReviewAgents
+    review_agents: ReviewAgents
     changes: Callable[[], int] = lambda: 0
     others: tuple[Chore, ...] = ()
     coordinator_environment: Mapping[str, str] | None = None
@@ -180,7 +180,7 @@ def _assemble(
         hosts=hosts,
         launcher=launcher,
         claims=site.claims,
-        opinions=site.opinions,
+        review_agents=site.review_agents,
         bounds=lambda: run_bounds(settings.settings().run, folders.reports, hidden),
         environment=lambda: settings.settings().run.agent_environment(inherited_environment()),
         log=logs.path,

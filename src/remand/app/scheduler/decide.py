@@ -1,4 +1,4 @@
-"""Decides what the scheduler does next: pure functions of its last view."""
+"""Decides the next steps of the scheduler: pure functions of its view of the ledger and its runs."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class WatchedRun(NamedTuple):
 
 
 class SchedulerView(NamedTuple):
-    """What the scheduler sees in one look."""
+    """The state on which one tick decides."""
 
     now: Instant
     session: str

@@ -51,7 +51,7 @@ class RunAssignment(Record, kw_only=True):
     member: Member
     purpose: Purpose
     note: str = ""
-    """The first part of the prompt: why the last run was not the end."""
+    """The first part of the prompt: the reason for another run."""
     is_trial: bool = False
     """Whether it starts to test if a fault of the system persists; its failure is not charged to the task."""
 
@@ -97,14 +97,14 @@ class ReviewAgents(Protocol):
 
 
 class RunEnvironment(NamedTuple):
-    """What all runs share."""
+    """The ports and settings that all runs share."""
 
     worktrees: ports.TaskWorktrees
     sockets: ports.AgentSockets
     hosts: ports.Hosts
     launcher: ports.AgentLauncher
     claims: ports.ClaimSubmitter
-    opinions: ReviewAgents
+    review_agents: ReviewAgents
     bounds: Callable[[], Bounds]
     environment: Callable[[], dict[str, str]]
     """The variables that the scheduler passes on from its own environment."""
@@ -129,7 +129,7 @@ class AgentRuns:
         return self._env.launcher.tier
 
     def choose(self, purpose: Purpose, task: Task, load: Load) -> Member | None:
-        return self._env.opinions.choose(purpose, task, load)
+        return self._env.review_agents.choose(purpose, task, load)
 
     def close(self) -> None:
         """Stops answering stops and ends the measurements in progress."""
@@ -191,9 +191,9 @@ class AgentRuns:
         return self._env.worktrees.prepare(name, branch, commit, is_confined=is_confined)
 
     def _prompt(self, assignment: RunAssignment, worktree: TaskWorktree) -> str:
-        """The prompt; it starts with why the last run was not the end."""
+        """The prompt; it begins with the reason for another run."""
         if assignment.purpose != Purpose.WORK:
-            return self._env.opinions.prompt(assignment)
+            return self._env.review_agents.prompt(assignment)
         text = self._ledger.prompt_for_agent(assignment.task.id, assignment.member.name)
         if self._env.program:
             text += f"\n\nIf your shell does not find `remand`, call it as {self._env.program}."
@@ -247,7 +247,7 @@ class AgentRuns:
         result = self._env.hosts.parse_result(assignment.member.command, ended.output, ended.status)
         is_work = assignment.purpose == Purpose.WORK
         is_complete = ended.how == How.EXITED and not result.is_exhausted and not result.error
-        unused = "" if is_work or not is_complete else self._env.opinions.apply_answer(run, result)
+        unused = "" if is_work or not is_complete else self._env.review_agents.apply_answer(run, result)
         is_answered = not is_work and is_complete and not unused
         command = c.EndRun(
             task_id=assignment.task.id,
@@ -294,7 +294,7 @@ class AgentRuns:
     # ---------------------------------------------------------------------------------------- stop
 
     def answer_stop(self, task: Task, worktree: TaskWorktree | None = None) -> StopAnswer:
-        """Handles the stop of a task's agent: its work is measured, or it is told what is missing.
+        """Handles the stop of a task's agent: measures its work, or tells it what is missing.
 
         Without a worktree, an earlier scheduler saw the stop, or it could not be answered then. Raises `CannotRun`.
         """

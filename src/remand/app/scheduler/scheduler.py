@@ -46,7 +46,7 @@ from remand.domain.task import Status, Task
 
 WAIT_SECONDS = 0.05
 LOOK_SECONDS = 1.0
-"""Leases and backoffs end without any write, so everything is looked at once a second."""
+"""Leases and backoffs end without any write, so everything is checked once a second."""
 RETRY_SECONDS = 1.0
 MAX_STARTING = 8
 """How many runs start at once; more would only compete."""
@@ -82,16 +82,16 @@ class Scheduler:
         self.breaker = Breaker()
         self.trouble = ""
         """Why the last tick failed; empty if it did not."""
-        self.waiting = ""
-        """Why nothing starts; empty if nothing prevents it."""
+        self._last_reason = ""
+        """The reason that the last tick found."""
         self._active: dict[str, ActiveRun] = {}
         self._retries: list[RunJob] = []
         self._retry_at = 0.0
         self._ended_processes: set[str] = set()
         self._touched: set[str] = set()
-        """Tasks for which a job was done since the last look."""
+        """Tasks for which a job has ended since the last tick."""
         self._handed_over: dict[str, float] = {}
-        """When it was first seen that a run's agent had submitted its work."""
+        """When the scheduler first saw that the agent of a run had submitted its work."""
         self._gates = BrokenGates()
         self._last_assigned = ""
         self._refused: set[tuple[str, str]] = set()
@@ -139,7 +139,7 @@ class Scheduler:
         self._workers.woken.set()
 
     def recover(self) -> None:
-        """Recovers from the previous scheduler: its runs are recorded as lost, its worktrees kept or removed."""
+        """Recovers from the previous scheduler: records its runs as lost, and removes worktrees that nobody needs."""
         self._session = self._ledger.session
         self._ledger.skip_news()
         for task in self._ledger.running_tasks():
@@ -167,7 +167,7 @@ class Scheduler:
             self._perform(action)
         if self._takes_new and not view.is_stopping:
             self._assign_tasks()
-        self.waiting = self._reason
+        self._last_reason = self._reason
         self._handle_results()
 
     def _tick_if_changed(self) -> bool:
@@ -321,8 +321,8 @@ class Scheduler:
             if first is not None and self._may_assign(first, self._ledger.now()):
                 assign(first)
 
-    def _may_have(self, member: Member, task: Task) -> bool:
-        """False for a task that the member's run has failed, while others may take it."""
+    def _may_take(self, member: Member, task: Task) -> bool:
+        """False if a run of the member has failed the task and other members may take it."""
         if not task.spent.faults or self.breaker.is_open(*member_scopes(member)):
             return True  # a trial run costs the task nothing
         failed = d.failed_agents(self._ledger.task_events(task.id))
@@ -340,7 +340,7 @@ class Scheduler:
         return not d.is_left_to_others(task.spent.faults, rules.policy.max_faults, others, self.load)
 
     def _assign_task(self, member: Member, task: Task) -> bool:
-        if (self._max_new <= 0 and task.status == Status.INCOMING) or not self._may_have(member, task):
+        if (self._max_new <= 0 and task.status == Status.INCOMING) or not self._may_take(member, task):
             return False
         run_id = self._ledger.new_run_id()
         answer = self._ledger.ask(
@@ -524,8 +524,8 @@ class Scheduler:
 
     @property
     def blocked_reason(self) -> str:
-        """Why it did not start more in its last look; empty if nothing prevented it."""
-        return self.trouble or self.waiting
+        """Why it did not start more in the last tick; empty if nothing prevented it."""
+        return self.trouble or self._last_reason
 
     @property
     def is_broken(self) -> bool:
@@ -534,7 +534,7 @@ class Scheduler:
 
     @property
     def is_idle(self) -> bool:
-        """True if nothing is in progress and every finished step has been looked at."""
+        """True if nothing is in progress and every result has been handled."""
         return not (self._active or self._touched) and self._workers.is_idle
 
     @property

@@ -66,7 +66,7 @@ def test_nothing_is_started_while_the_user_is_asked_about_a_gate() -> None:
 
     assert len(shop.orders) == 2, "one run each; both failed the same way"
     assert len(shop.asked()) == 1
-    assert "`tests` cannot be measured" in shop.scheduler.waiting
+    assert "`tests` cannot be measured" in shop.scheduler.blocked_reason
     assert shop.scheduler.is_broken
     assert all(shop.world.task(one).spent.faults == 0 for one in tasks)
 

@@ -160,7 +160,7 @@ def test_when_too_much_waits_for_review_nothing_new_is_begun() -> None:
 
     statuses = sorted(task.status for task in shop.world.tasks().values())
     assert statuses == ["incoming", "incoming", "provisional", "provisional"]
-    assert "2 submissions await review (limit 2)" in shop.scheduler.waiting
+    assert "2 submissions await review (limit 2)" in shop.scheduler.blocked_reason
 
 
 def test_work_on_its_way_to_review_counts_as_well() -> None:
@@ -329,7 +329,7 @@ def test_when_every_task_fails_it_is_the_system_and_nothing_more_is_begun() -> N
     shop.tick(25)
 
     assert len(shop.orders) == 3
-    assert "A run of agent exited with status 1 (ValueError: no)" in shop.scheduler.waiting
+    assert "A run of agent exited with status 1 (ValueError: no)" in shop.scheduler.blocked_reason
     assert not any(task.status == Status.ESCALATED for task in shop.world.tasks().values())
     shop.scripts["Alice"] = committing_agent("work")
     shop.tick(20)
@@ -442,7 +442,7 @@ def test_what_the_system_lacks_is_said_once_and_counts_against_nobody(cause: str
     tasks = shop.world.tasks().values()
     assert {task.status for task in tasks} == {Status.INCOMING}
     assert sum(task.spent.faults for task in tasks) == 0
-    assert "no room on the disk" in shop.scheduler.waiting
+    assert "no room on the disk" in shop.scheduler.blocked_reason
     shop.fault = None
     shop.tick(40)
     assert shop.scheduler.breaker.breaches == ()
