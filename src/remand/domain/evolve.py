@@ -35,7 +35,7 @@ class ArchivedHistory(NamedTuple):
     """The history of an archived task of which lines are elsewhere."""
 
     base: TaskArchived | None
-    """What stands in place of the lines; None when nothing does that can be believed."""
+    """The archived state that replaces the lines; None if there is none that can be trusted."""
     later: tuple[Event, ...]
     """The events after that, in their order."""
     known: frozenset[str]
@@ -46,7 +46,7 @@ class ArchivedHistory(NamedTuple):
 
 
 def archived_history(events: Sequence[Event]) -> ArchivedHistory | None:
-    """The history of a task whose events these are, in their order; None when it is not archived, or every line is here."""
+    """The history of the task with these events; None if it is not archived, or every line is here."""
     archives = [event for event in events if type(event) is TaskArchived]
     if not archives:
         return None
@@ -65,7 +65,7 @@ def archived_history(events: Sequence[Event]) -> ArchivedHistory | None:
 
 
 def archived_state(event: TaskArchived) -> Task | None:
-    """The task as it was archived; None when it cannot be read, has not ended, or does not say which events it rests on."""
+    """The archived state of the task; None if it cannot be read, has not ended, or does not name its events."""
     _, session, number, _ = event.last
     if not event.ids or not any(name == session and end >= number for name, _, end in event.signed):
         return None
@@ -90,7 +90,7 @@ def is_backed(event: TaskArchived, trust: Trust) -> bool:
 
 
 def short_id(event_id: str) -> str:
-    """What an archived task keeps of an event's id."""
+    """The part of an event's id that an archived task keeps."""
     return event_id[:ARCHIVED_ID]
 
 
@@ -110,13 +110,13 @@ def _decoder() -> Any:
 
 ANSWERS = (EscalationAnswered, RejectionAnswered, FindingAccepted, FindingRefused)
 _OTHER_COMMANDS = (HandoffRejected, HandoffRejectionInvalid, GateOverridden, GateRecovered)
-"""What an answer comes with that is no decision of its own: the rules answered a rejection, a gate was overridden or runs again."""
+"""Events that accompany an answer and are not decisions of their own: the rules answered a rejection, a gate was overridden or runs again."""
 _WITHOUT_EFFECT = (EscalationNotified, AnswerRetracted)
-"""What may follow an answer while nobody has acted on it."""
+"""Events that may follow an answer before anybody has acted on it."""
 
 
 def last_answer(events: Sequence[Event]) -> list[Event]:
-    """All events of the command that gave a task's last answer, while nothing has followed; else none."""
+    """All events of the command that gave a task's last answer, if nothing has followed; otherwise none."""
     effective = [event for event in events if not isinstance(event, _WITHOUT_EFFECT)]
     if not effective or effective[-1].is_legacy:
         return []

@@ -1,4 +1,4 @@
-"""The thought graph: tasks, decisions, rejections and what blocks what, and how they are linked."""
+"""The thought graph: tasks, decisions, rejections and blockers, and the links between them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from remand.domain.text.words import word_list
 
 
 class NodeType(StrEnum):
-    """What a node stands for."""
+    """The kind of a node."""
 
     CONCEPT = "CONCEPT"
     QUESTION = "QUESTION"
@@ -40,7 +40,7 @@ class NodeType(StrEnum):
 
 
 class EdgeType(StrEnum):
-    """How a source relates to a target: a blocker BLOCKS what waits for it, a task DEPENDS_ON what it needs first."""
+    """The relation of a source to a target: a blocker BLOCKS a waiting task, a task DEPENDS_ON another one."""
 
     REQUIRES = "REQUIRES"
     ENABLES = "ENABLES"
@@ -130,7 +130,7 @@ class ThoughtGraph:
         content: str = "",
         properties: Mapping[str, Any] | None = None,
     ) -> GraphNode:
-        """Adds a node, instead of the one of that id when there is one."""
+        """Adds a node; replaces a node with the same id."""
         known = NodeType.__members__.get(node_type, node_type)
         node = GraphNode(id=id, node_type=known, content=content, properties=dict(properties or {}))
         self.nodes[id] = node
@@ -151,7 +151,7 @@ class ThoughtGraph:
         return edge
 
     def get_node(self, id: str) -> GraphNode | None:  # noqa: A002 - as in add_node
-        """The node of that id; None when there is none."""
+        """The node with that id; None if there is none."""
         return self.nodes.get(id)
 
     def remove_node(self, id: str) -> list[GraphEdge]:  # noqa: A002 - as in add_node
@@ -164,7 +164,7 @@ class ThoughtGraph:
         return edges
 
     def remove_edge(self, source: str, target: str, edge_type: EdgeType | str) -> bool:
-        """Removes an edge; False when it was not there."""
+        """Removes an edge; False if it did not exist."""
         key = (source, target, str(edge_type))
         if self._edges.pop(key, None) is None:
             return False
@@ -228,11 +228,11 @@ class LedgerGraph(ThoughtGraph):
         raise Refused("read_only", "The ledger's graph is built from its events; it cannot be written to.")
 
     def remove_node(self, *_: object, **__: object) -> list[GraphEdge]:
-        """Refuses: what is recorded stays."""
+        """Refuses: recorded events are permanent."""
         raise Refused("read_only", "The ledger's graph is built from its events; nothing can be removed.")
 
     def remove_edge(self, *_: object, **__: object) -> bool:
-        """Refuses: what is recorded stays."""
+        """Refuses: recorded events are permanent."""
         raise Refused("read_only", "The ledger's graph is built from its events; nothing can be removed.")
 
 
@@ -303,7 +303,7 @@ def add_rejection(
 
 
 def add_decision(graph: ThoughtGraph, rejection: str, unique: str, answer: Decision) -> list[GraphNode]:
-    """Adds the answer to a rejection's node, and what then blocks the task; gives back the new nodes."""
+    """Adds the decision on a rejection, and the resulting blocker of the task; returns the new nodes."""
     created = [find_task_node(graph, name) for name in answer.created_tasks]
     node = graph.add_node(
         free_id(graph, f"{DECISION_PREFIX}{unique}"),
@@ -329,7 +329,7 @@ def add_decision(graph: ThoughtGraph, rejection: str, unique: str, answer: Decis
 
 
 def _add_blocker(graph: ThoughtGraph, filed: GraphNode, unique: str) -> GraphNode | None:
-    """Adds what blocks the task, by a rejection that was accepted; None when it named no blocker."""
+    """Adds the blocker that an accepted rejection named; None if it named none."""
     if filed.properties.get("reason_type") != RejectionReason.BLOCKER.name:
         return None
     blocker = graph.add_node(
@@ -343,7 +343,7 @@ def _add_blocker(graph: ThoughtGraph, filed: GraphNode, unique: str) -> GraphNod
 
 
 def find_task_node(graph: ThoughtGraph, task: object) -> str:
-    """The node a task is, or would be: as it stands in the graph, else by the rules for ids."""
+    """The id of a task's node: as in the graph, otherwise by the rules for ids."""
     given = _text(task).strip()
     if given in graph.nodes:
         return given
@@ -355,7 +355,7 @@ def find_task_node(graph: ThoughtGraph, task: object) -> str:
 
 
 def free_id(graph: ThoughtGraph, wanted: str) -> str:
-    """The id, with a number behind it when it is taken; found fast also where thousands are."""
+    """The id, with a number appended if it is taken; also fast if thousands are."""
     if wanted not in graph.nodes:
         return wanted
     taken, free = 1, 2
@@ -374,7 +374,7 @@ def _is_accepted(answer: Decision) -> bool:
 
 
 def _time_key(value: object) -> str:
-    """A time as a part of an id: seconds since 1970, with what is left below the second."""
+    """A time as a part of an id: seconds since 1970, with their fraction."""
     if isinstance(value, datetime):
         try:
             return f"{value.timestamp():.6f}"

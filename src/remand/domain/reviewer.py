@@ -1,4 +1,4 @@
-"""A reviewer's part: the change as it is shown, and the final message of a reviewer or director: a verdict, a decision, or nothing clear."""
+"""Reviews by agents: the change as a reviewer sees it, and the verdict or decision in a reviewer's or director's final message."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _LIKE_OTHERS = ("Cc", "Zs", "Zl", "Zp")
 
 
 class OmittedPart(Record, kw_only=True):
-    """Something of a change that is not shown, and why."""
+    """A part of a change that is not shown, and why."""
 
     path: str
     why: str
@@ -55,7 +55,7 @@ class SubmittedChange(Record, kw_only=True):
     event_files: int = 0
     """How many event files of trusted keys it adds, which are not shown."""
     control: str = ""
-    """What else it changes of the ledger's own files; empty when it leaves them alone."""
+    """The other changes of the ledger's own files; empty if there are none."""
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -125,7 +125,7 @@ def render_omissions(rows: Iterable[OmittedPart], most: int = 100) -> list[str]:
 
 
 class _CharacterMarks(dict[int, int | str]):
-    """What is shown for each character: itself, or its number when it is invisible or looks like another."""
+    """The form in which each character is shown: itself, or its number if it is invisible or looks like another."""
 
     def __missing__(self, code: int) -> int | str:
         char = chr(code)
@@ -158,7 +158,7 @@ _BARE = re.compile(r"(?m)^ {0,3}(?=\{)")
 
 
 class UnclearAnswer(Record, kw_only=True):
-    """An answer from which nothing follows, and why."""
+    """An answer without effect, and why it has none."""
 
     why: str
 
@@ -167,7 +167,7 @@ class AnswerBlock(NamedTuple):
     """A JSON object of the message."""
 
     values: dict[str, Any] | None
-    """None when it cannot be read."""
+    """None if it cannot be parsed."""
     raw: str
     fault: str = ""
 
@@ -177,7 +177,7 @@ class AnswerBlock(NamedTuple):
         return run_id in self.raw if self.values is None else self.values.get(RUN_FIELD) == run_id
 
     def has_key(self, keys: Collection[str]) -> bool:
-        """True when it has one of the keys, or mentions one and cannot be read."""
+        """True if it has one of the keys, or mentions one and cannot be parsed."""
         if self.values is None:
             return any(f'"{key}"' in self.raw for key in keys)
         return any(key in self.values for key in keys)
@@ -188,10 +188,10 @@ class FinalMessage(NamedTuple):
 
     text: str
     is_whole: bool
-    """Nothing of it was cut."""
+    """True if nothing was cut off."""
 
     def contains_only(self, block: AnswerBlock) -> bool:
-        """True when there is nothing besides a block, except the fence around it."""
+        """True if there is nothing but a block and the fence around it."""
         inside = list(split_code(self.text.strip()))
         lines = inside[0].lines if len(inside) == 1 else []
         return self.is_whole and "\n".join(lines).strip() == block.raw
@@ -289,7 +289,7 @@ class VerdictLine(NamedTuple):
     """A line that begins with `verdict`."""
 
     word: str
-    """`approve`, `reject`, or empty when it says something else."""
+    """`approve`, `reject`, or empty for anything else."""
     run_id: str = ""
 
 
@@ -301,14 +301,14 @@ class FindingRow(NamedTuple):
 
 
 class PlainReview(NamedTuple):
-    """What an answer says in lines that are neither quoted nor code."""
+    """The content of an answer in lines that are neither quoted nor code."""
 
     verdicts: tuple[VerdictLine, ...]
     rows: tuple[FindingRow, ...]
     body: str
     """The other lines."""
     is_alone: bool
-    """There is nothing but one verdict and lines about places."""
+    """True if there is only one verdict and lines about places."""
 
 
 def parse_verdict_word(value: object) -> str:
@@ -516,7 +516,7 @@ class DirectorAnswer(Record, kw_only=True):
 
 
 def parse_command_answer(text: str) -> DirectorAnswer:
-    """The decision of a command that prints nothing else; raises ValueError when it is none."""
+    """The decision of a command that prints only that; raises ValueError if it is not a decision."""
     try:
         return _convert_answer(json.loads(text, object_pairs_hook=require_unique_keys))
     except RecursionError as error:
@@ -551,7 +551,7 @@ def parse_director_message(text: str, run_id: str = "") -> DirectorAnswer | Uncl
 
 
 def _find_decision_type(values: dict[str, Any]) -> DecisionType | None:
-    """The decision that an object names, by either key; None when they differ."""
+    """The decision that an object names by either key; None if they differ."""
     found = {parse_decision_type(values[key]) for key in DECISION_KEYS if key in values}
     return found.pop() if len(found) == 1 else None
 

@@ -84,7 +84,7 @@ WHERE job.status = 'doing' AND NOT EXISTS (
     AND worker.last_heartbeat >= now() - make_interval(secs => coalesce(own.dead, %(seconds)s))
 ) FOR UPDATE OF job SKIP LOCKED
 """
-"""Gives back what workers hold that are gone, each by the time that it has named itself. In one statement, and so for each job once, however many workers sweep."""
+"""Returns the jobs of dead workers, by the time limit that each worker has set itself. As one statement, it returns each job once, however many workers sweep."""
 _LEAVE_OUT = """
 UPDATE procrastinate_jobs job SET status = 'cancelled'
 WHERE job.status = 'todo' AND job.task_name = ANY(%(kinds)s) AND EXISTS (
@@ -134,7 +134,7 @@ class JobTimes(NamedTuple):
 
 
 class ProcrastinateJobs:
-    """The jobs of a ledger on PostgreSQL; its tables are made when it is opened for the first time."""
+    """The jobs of a ledger on PostgreSQL; the tables are created when it is first opened."""
 
     def __init__(self, address: str, kinds: Sequence[str], times: JobTimes) -> None:
         self._address = address
@@ -285,7 +285,7 @@ class _FencedManager(JobManager):
 
 
 class _Session:
-    """One worker: started again whenever PostgreSQL was away, until it is told to stop."""
+    """One worker; restarted after each outage of PostgreSQL, until it is told to stop."""
 
     def __init__(self, address: str, times: JobTimes, terms: WorkerTerms) -> None:
         self._address = address
@@ -314,7 +314,7 @@ class _Session:
             raise self._refusal
 
     async def _run_once(self) -> None:
-        """Works until it is told to stop, or something is wrong with PostgreSQL. Chores do not wait for long jobs."""
+        """Works until it is told to stop, or PostgreSQL fails. Chores do not wait for long jobs."""
         connector = procrastinate.PsycopgConnector(conninfo=self._address, min_size=1, max_size=4)
         self._connector = connector
         app = procrastinate.App(connector=connector)
@@ -369,7 +369,7 @@ class _Session:
             app.periodic(cron=cron, lock=chore.name)(added)
 
     async def _attend(self, app: procrastinate.App, workers: Sequence[Worker]) -> None:
-        """Says which labels the worker has and when it is dead, and sweeps on a timer, without a lock that a worker could die with."""
+        """Announces the labels and the time limit of the worker, and sweeps on a timer, without a lock that a dying worker could keep."""
         query, labels = (
             "INSERT INTO job_workers VALUES (%(id)s, %(labels)s, %(dead)s)",
             list(self._terms.labels),
@@ -483,7 +483,7 @@ def cron_text(seconds: float) -> str:
 
 
 def _apply_schema(address: str) -> None:
-    """Makes the tables, or brings them to what this version of Procrastinate wants; one process at a time does."""
+    """Creates the tables, or migrates them to this version of Procrastinate; only one process at a time."""
     own = version("procrastinate")
     with psycopg.connect(address) as connection:
         connection.execute("SELECT pg_advisory_xact_lock(%s)", (SCHEMA_LOCK,))

@@ -21,7 +21,7 @@ from remand.domain.validation.tokens import (
 
 
 class MeasuredRejection:
-    """A reading with the word sets of its parts, each made once."""
+    """A parsed rejection with the word sets of its parts, each computed once."""
 
     def __init__(self, reading: ParsedRejection) -> None:
         self.reading = reading
@@ -46,50 +46,50 @@ class MeasuredRejection:
 
     @cached_property
     def statements(self) -> tuple[Text, ...]:
-        """What the agent tells besides evidence and alternative."""
+        """The texts of the agent besides evidence and alternative."""
         return (self.reading.summary, self.reading.detail, self.reading.factor, *self.attempts)
 
     @staticmethod
     def mean(values: Iterable[float]) -> float:
-        """The mean of some values; none give 0."""
+        """The mean of values; 0 if there are none."""
         found = list(values)
         return sum(found) / len(found) if found else 0.0
 
 
 def attempt_outcomes(view: MeasuredRejection) -> float:
-    """The part of the attempts that tell what came of them."""
+    """The share of the attempts that report a result."""
     return view.mean(text.has_outcome for text in view.attempts)
 
 
 def attempt_protocol(view: MeasuredRejection) -> float:
-    """How much the attempts speak of the protocol instead of the work."""
+    """How much the attempts mention the protocol instead of the work."""
     return min(view.mean(text.share("protocol") for text in view.attempts), 0.5)
 
 
 def attempt_echo(view: MeasuredRejection) -> float:
-    """How much of the attempts' words the task supplied."""
+    """The share of the attempts' words that are in the task."""
     return overlap_share(view.attempt_stems, view.task_stems)
 
 
 def attempt_alike(view: MeasuredRejection) -> float:
-    """How alike the two most similar attempts are."""
+    """The similarity of the two most similar attempts."""
     return attempt_similarity(view.attempts)
 
 
 def attempt_theme(view: MeasuredRejection) -> float:
-    """How far one word runs through all attempts."""
+    """The share of the attempts that have the most frequent word."""
     counted = Counter(stem for text in view.attempts for stem in text.stems)
     return (max(counted.values(), default=0) - 1) / len(view.attempts) if view.attempts else 0.0
 
 
 def attempt_telling(view: MeasuredRejection) -> float:
-    """How many different telling words the attempts bring that the task did not."""
+    """How many different specific words the attempts have that the task lacks."""
     new_words = frozenset[str]().union(*(text.telling for text in view.attempts)) - view.task_stems
     return min(len(new_words), 12) / 12
 
 
 def attempt_fails(view: MeasuredRejection) -> float:
-    """Failures seen, an attempt."""
+    """The number of observed failures for each attempt."""
     return min(sum(text.count("fails") for text in view.attempts), 3) / 3
 
 
@@ -106,22 +106,22 @@ def factor_marks(view: MeasuredRejection) -> float:
 
 
 def factor_telling(view: MeasuredRejection) -> float:
-    """How many telling words the blocking factor has, up to six."""
+    """How many specific words the blocking factor has, up to six."""
     return min(len(view.reading.factor.telling), 6) / 6
 
 
 def factor_protocol(view: MeasuredRejection) -> float:
-    """How much the blocking factor speaks of the protocol."""
+    """How much the blocking factor mentions the protocol."""
     return min(view.reading.factor.share("protocol"), 0.5)
 
 
 def factor_seen(view: MeasuredRejection) -> float:
-    """How much of the blocking factor comes back in evidence and attempts."""
+    """The share of the blocking factor that evidence and attempts mention."""
     return overlap_share(view.reading.factor.stems, view.attempt_stems | view.evidence_stems)
 
 
 def factor_in_task(view: MeasuredRejection) -> float:
-    """How much of the blocking factor the task supplied."""
+    """The share of the blocking factor that is in the task."""
     return overlap_share(view.reading.factor.stems, view.task_stems)
 
 
@@ -131,7 +131,7 @@ def detail_marks(view: MeasuredRejection) -> float:
 
 
 def detail_protocol(view: MeasuredRejection) -> float:
-    """How much the detail speaks of the protocol."""
+    """How much the detail mentions the protocol."""
     return min(view.reading.detail.share("protocol"), 0.4)
 
 
@@ -141,7 +141,7 @@ def detail_prefers(view: MeasuredRejection) -> float:
 
 
 def repetition(view: MeasuredRejection) -> float:
-    """How often the same words come back in all that is told."""
+    """How often words are repeated in all texts of the agent."""
     texts = (*view.statements, *view.evidence_texts, view.reading.alternative)
     counted = Counter(stem(word) for text in texts for word in text.words if is_content(word))
     total = sum(counted.values())
@@ -149,7 +149,7 @@ def repetition(view: MeasuredRejection) -> float:
 
 
 def volume(view: MeasuredRejection) -> float:
-    """How much is told in all: the more it is, the more of it has to be substance."""
+    """The length of all texts of the agent: the longer, the more of it must be substance."""
     texts = (*view.statements, *view.evidence_texts, view.reading.alternative)
     return min(sum(len(text.words) for text in texts), 300) / 300
 
@@ -158,13 +158,13 @@ _ALL_OF = re.compile(r"(?<![\d.,])(\d[\d,.]{0,11})\s?(?:/|of|von|de|sur|di|z|и�
 
 
 def evidence_telling(view: MeasuredRejection) -> float:
-    """Telling words in the data that the task did not supply, up to ten."""
+    """Specific words in the data that the task lacks, up to ten."""
     new_words = frozenset[str]().union(*(text.telling for text in view.evidence_texts)) - view.task_stems
     return min(len(new_words), 10) / 10
 
 
 def evidence_protocol(view: MeasuredRejection) -> float:
-    """How much data and sources speak of the protocol."""
+    """How much data and sources mention the protocol."""
     texts = (*view.evidence_texts, *(item.source for item in view.reading.evidence))
     return min(view.mean(text.share("protocol") for text in texts), 0.4)
 
@@ -179,27 +179,27 @@ def evidence_sources(view: MeasuredRejection) -> float:
 
 
 def evidence_tied(view: MeasuredRejection) -> float:
-    """The part of the evidence's figures and identifiers that attempts and detail tell as well."""
+    """The share of the evidence's figures and identifiers that attempts and detail also have."""
     stated = {mark for text in view.statements for mark in (*text.figures, *text.codes)}
     marks = {mark for text in view.evidence_texts for mark in (*text.figures, *text.codes)}
     return len(stated & marks) / len(marks) if marks else 0.0
 
 
 def succeeded(view: MeasuredRejection) -> float:
-    """Whether the last thing tried or shown went well."""
+    """Whether the last attempt or piece of evidence reports a success."""
     last = (*view.attempts[-1:], *view.evidence_texts[-1:])
     return view.mean(is_success(text) for text in last)
 
 
 def is_success(text: Text) -> bool:
-    """True for a text that tells of success, or of all of so many, and of no failure."""
+    """True for a text that reports a success, or all of a number, and no failure."""
     if text.count("fails") or text.count("not"):
         return False
     return bool(text.count("works") or text.count("done")) or _ALL_OF.search(text.raw) is not None
 
 
 def evidence_all(view: MeasuredRejection) -> float:
-    """Whether evidence counts as many good ones as there were: all of so many, and no failure."""
+    """Whether evidence counts only successes: all of a number, and no failure."""
     return float(any(_is_all(item) for item in view.reading.evidence))
 
 
@@ -229,35 +229,35 @@ def alternative_ready(view: MeasuredRejection) -> float:
 
 
 def alternative_waits(view: MeasuredRejection) -> float:
-    """How much it is about waiting, where it offers no choice."""
+    """How much the alternative is about waiting, if it offers no choice."""
     if view.reading.alternative.count("chooses"):
         return 0.0
     return min(view.reading.alternative.share("waits"), 0.4)
 
 
 def alternative_protocol(view: MeasuredRejection) -> float:
-    """How much it speaks of the protocol."""
+    """How much the alternative mentions the protocol."""
     return min(view.reading.alternative.share("protocol"), 0.4)
 
 
 def alternative_new(view: MeasuredRejection) -> float:
-    """Telling words that neither task nor blocking factor had, up to eight."""
+    """Specific words in the alternative that neither task nor blocking factor have, up to eight."""
     known = view.task_stems | view.reading.factor.stems
     return min(len(view.reading.alternative.telling - known), 8) / 8
 
 
 def alternative_echo(view: MeasuredRejection) -> float:
-    """How much of it repeats task and blocking factor."""
+    """The share of the alternative that repeats task and blocking factor."""
     return overlap_share(view.reading.alternative.stems, view.task_stems | view.reading.factor.stems)
 
 
 def alternative_clauses(view: MeasuredRejection) -> float:
-    """How many sentences or clauses it has, up to three."""
+    """How many sentences or clauses the alternative has, up to three."""
     return min(len(_CLAUSE.findall(view.reading.alternative.raw)), 3) / 3
 
 
 def alternative_share(view: MeasuredRejection) -> float:
-    """How much of the record is about how to continue, so that short records are not held short."""
+    """The share of the record that is about how to continue, so that short records are not penalised."""
     statement_length = sum(len(text.words) + len(text.figures) for text in view.statements)
     own = len(view.reading.alternative.words) + len(view.reading.alternative.figures)
     return min(own / max(statement_length, 20), 0.5) * 2
@@ -268,12 +268,12 @@ _QUESTION = re.compile(r"[^.?!？。！]{2,200}[?？]")
 
 
 def unclear_scope_marks(view: MeasuredRejection) -> float:
-    """How much the task's scope pins down although it is called unclear."""
+    """How much the scope of a task specifies that is called unclear."""
     return min(checkable_marks(view.reading.scope) + len(view.reading.scope.acronyms) / 2, 3) / 3
 
 
 def unclear_answered(view: MeasuredRejection) -> float:
-    """How much of the questions' words stands in the scope."""
+    """The share of the questions' words that are in the scope."""
     questions = tokenise_text(" ".join(_QUESTION.findall(view.reading.detail.raw)))
     return overlap_share(view.reading.scope.stems, questions.stems | view.reading.factor.stems)
 
@@ -294,13 +294,13 @@ def infeasible_permits(view: MeasuredRejection) -> float:
 
 
 def infeasible_quotes(view: MeasuredRejection) -> float:
-    """How much of the scope comes back in the claim."""
+    """The share of the scope that the claim mentions."""
     claim = view.reading.detail.stems | view.reading.factor.stems | view.reading.summary.stems
     return overlap_share(view.reading.scope.stems, claim)
 
 
 def dependency_numbered(view: MeasuredRejection) -> float:
-    """Whether the dependency's id has digits, as ids that were given out do; one told in words counts for less."""
+    """Whether the dependency's id has digits, as real ids do; one described in words counts for less."""
     reading = view.reading
     if not reading.dependencies:
         return IN_WORDS if reading.names_dependency else 0.0
@@ -308,7 +308,7 @@ def dependency_numbered(view: MeasuredRejection) -> float:
 
 
 def dependency_trivial(view: MeasuredRejection) -> float:
-    """Words of ease where a dependency is claimed."""
+    """Words that call a claimed dependency easy."""
     return min(sum(text.count("trivial") for text in view.statements), 3) / 3
 
 
@@ -318,7 +318,7 @@ def dependency_failed(view: MeasuredRejection) -> float:
 
 
 def creep_sub_tasks_new(view: MeasuredRejection) -> float:
-    """How much the sub-tasks say that the task did not."""
+    """How much the sub-tasks add to the task."""
     said = frozenset[str]().union(
         *(task.title.telling | task.scope.telling for task in view.reading.sub_tasks)
     )
@@ -326,7 +326,7 @@ def creep_sub_tasks_new(view: MeasuredRejection) -> float:
 
 
 def creep_estimated(view: MeasuredRejection) -> float:
-    """Whether the task itself states the effort that is said to have grown."""
+    """Whether the task itself states the original effort."""
     stated = view.reading.scope.raw or view.reading.original_scope.raw
     return float(bool(hours_in(stated) or hours_in(view.reading.title.raw)))
 
@@ -351,10 +351,10 @@ def unclear_zero(view: MeasuredRejection) -> float:
 
 Measure = Callable[[MeasuredRejection], float]
 MeasureGroup = tuple[str, tuple[Measure, ...], tuple[Measure, ...]]
-"""The issue that low values stand for, the measures that count for a rejection, and those that count against it."""
+"""For each issue that low values mean: the measures that count for a rejection, and those that count against it."""
 
 _CLAIM = "claim"
-"""Stands for an issue that depends on the reason."""
+"""A placeholder for an issue that depends on the reason."""
 _ALWAYS: tuple[MeasureGroup, ...] = (
     (
         "effort_weak",
@@ -422,13 +422,13 @@ NOTES = {
     for _, pro, contra in _GROUPS
     for measure in (*pro, *contra)
 }
-"""What each measure says, in one sentence."""
+"""The meaning of each measure in one sentence."""
 COUNTS_AGAINST = frozenset(measure.__name__ for _, _, contra in _GROUPS for measure in contra)
-"""Each measure may only count in the way it is meant: these against a rejection, all others for it."""
+"""Each measure may count in one direction only: these against a rejection, all others for it."""
 
 
 def _measures_for(reason: RejectionReason | None) -> tuple[Measure, ...]:
-    """The measures that apply to a reason. Where sub-tasks are asked for, they stand for the alternative."""
+    """The measures that apply to a reason. If sub-tasks are required, they take the place of the alternative."""
     has_alternative = reason not in {RejectionReason.SCOPE_CREEP, RejectionReason.OBSOLETE}
     groups = (*_ALWAYS, *((_ALTERNATIVE,) if has_alternative else ()))
     if reason is not None:
@@ -449,7 +449,7 @@ def measure_rejection(reading: ParsedRejection) -> dict[str, float]:
 
 
 def weakness_code(name: str, reason: RejectionReason | None) -> str:
-    """The code of the issue that a low value of a measure stands for."""
+    """The code of the issue that a low value of a measure means."""
     if reason is RejectionReason.INFEASIBLE and _WEAKNESS.get(name) == "alternative_weak":
         return "reformulation_weak"
     if name in _WEAKNESS:

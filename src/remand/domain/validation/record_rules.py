@@ -36,16 +36,16 @@ from remand.domain.validation.tokens import (
 )
 
 DETAILED_WORDS = 5
-"""How many words of its own a text has that is told in other words than the rest."""
+"""The least number of own words in a text that is worded differently from the rest of the record."""
 
 
 def check_missing_summary(reading: ParsedRejection) -> Issue | None:
-    """No summary, or something that only fills the field."""
+    """The summary is missing or only a filler."""
     return None if reading.summary.raw else issue("summary_missing")
 
 
 def check_missing_detail(reading: ParsedRejection) -> Issue | None:
-    """No detail, something that only fills the field, or something that has to do with nothing else in the record."""
+    """The detail is missing, only a filler, or unrelated to the rest of the record."""
     detail = reading.detail
     others = (
         reading.summary,
@@ -78,13 +78,13 @@ def check_too_few_attempts(reading: ParsedRejection) -> Issue | None:
 
 
 def check_vague_attempts(reading: ParsedRejection) -> Issue | None:
-    """Fewer than two attempts that say anything."""
+    """Fewer than two attempts are concrete."""
     concrete = [attempt for attempt in reading.attempts if is_concrete(attempt)]
     return issue("effort_vague") if len(concrete) < MIN_ATTEMPTS else None
 
 
 def check_repeated_attempts(reading: ParsedRejection) -> Issue | None:
-    """Attempts that are copies of one another, so that fewer than two are left."""
+    """The attempts repeat one another, so that fewer than two are left."""
     kept: list[Text] = []
     for attempt in reading.attempts:
         if not any(_is_copy(attempt, other) for other in kept):
@@ -93,7 +93,7 @@ def check_repeated_attempts(reading: ParsedRejection) -> Issue | None:
 
 
 def is_concrete(attempt: Text) -> bool:
-    """True for an attempt another could check or repeat: it says something, and tells of a finding."""
+    """True for an attempt that others could check or repeat: it is concrete and reports a result."""
     count = named_thing_count(attempt)
     if checkable_marks(attempt) > 0:
         return count >= MIN_ATTEMPTS or len(attempt.words) >= ATTEMPT_WORDS
@@ -104,7 +104,7 @@ def is_concrete(attempt: Text) -> bool:
 
 
 def attempt_similarity(attempts: tuple[Text, ...]) -> float:
-    """How alike the two most similar attempts are."""
+    """The similarity of the two most similar attempts."""
     return max(
         (set_similarity(one.stems, other.stems) for one, other in combinations(attempts[:6], 2)), default=0.0
     )
@@ -131,7 +131,7 @@ def check_missing_factor(reading: ParsedRejection) -> Issue | None:
 
 
 def check_vague_factor(reading: ParsedRejection) -> Issue | None:
-    """A blocking factor that names no thing."""
+    """The blocking factor names no checkable thing."""
     factor = reading.factor
     if not factor.raw or names_in(factor.raw) or tracker_keys_in(factor.raw):
         return None
@@ -139,7 +139,7 @@ def check_vague_factor(reading: ParsedRejection) -> Issue | None:
 
 
 def check_unfounded_factor(reading: ParsedRejection) -> Issue | None:
-    """A blocking factor that nothing else speaks of."""
+    """Nothing else in the record or the task mentions the blocking factor."""
     others = (
         reading.summary,
         reading.detail,
@@ -167,10 +167,10 @@ ALTERNATIVE_WORDS = 2
 SUB_TASKS = 2
 MIN_STEMS = 3
 DETAILED_ALTERNATIVE_WORDS = 5
-"""How many words of its own an alternative has that tells of something new."""
+"""The least number of own words in an alternative that adds something."""
 RESTATED_SHARE = 0.85
 REFORMULATED = 3
-"""How many things a reformulation without a figure, a path or a name brings that nobody has said yet."""
+"""The least number of new words in a reformulation without a figure, a path or a name."""
 
 
 def check_missing_alternative(reading: ParsedRejection) -> Issue | None:
@@ -178,7 +178,7 @@ def check_missing_alternative(reading: ParsedRejection) -> Issue | None:
 
 
 def check_generic_alternative(reading: ParsedRejection) -> Issue | None:
-    """An alternative that would fit any task: it names little, or nothing that the rest of the record is about."""
+    """The alternative would fit any task: it names little, or nothing from the rest of the record."""
     text = reading.alternative
     if not text.raw or len(reading.sub_tasks) >= SUB_TASKS:
         return None
@@ -196,7 +196,7 @@ def check_generic_alternative(reading: ParsedRejection) -> Issue | None:
 
 
 def check_restated_alternative(reading: ParsedRejection) -> Issue | None:
-    """An alternative that says nothing but what the task says."""
+    """The alternative only repeats the task."""
     text = reading.alternative
     known = reading.title.stems | reading.scope.stems
     if len(text.stems) < MIN_STEMS or len(text.stems & known) < RESTATED_SHARE * len(text.stems):
@@ -205,7 +205,7 @@ def check_restated_alternative(reading: ParsedRejection) -> Issue | None:
 
 
 def check_idle_alternative(reading: ParsedRejection) -> Issue | None:
-    """An alternative that only waits, drops the task or leaves it to whomever."""
+    """The alternative only waits, drops the task, or leaves it to someone else."""
     ways = [way for clause in clauses(reading.alternative.raw) if (way := _inaction_kind(clause, reading))]
     if not ways or _suggested_thing_count(_acts(reading), reading) >= ALTERNATIVE_WORDS:
         return None
@@ -219,7 +219,7 @@ def check_idle_alternative(reading: ParsedRejection) -> Issue | None:
 
 
 def not_reformulated(reading: ParsedRejection) -> Issue | None:
-    """What is to be done instead of the infeasible has nothing to check and hardly a word that is not said already."""
+    """The reformulation names nothing checkable and hardly anything new."""
     acts = _acts(reading)
     if not reading.alternative.raw or len(reading.sub_tasks) >= SUB_TASKS:
         return None
@@ -233,7 +233,7 @@ def not_reformulated(reading: ParsedRejection) -> Issue | None:
 
 
 def _acts(reading: ParsedRejection) -> Text:
-    """The clauses of an alternative that say what to do."""
+    """The clauses of an alternative that suggest something."""
     found = clauses(reading.alternative.raw)
     return tokenise_text(
         "\n".join(
@@ -243,7 +243,7 @@ def _acts(reading: ParsedRejection) -> Text:
 
 
 def _suggested_thing_count(acts: Text, reading: ParsedRejection) -> float:
-    """How much is left to do besides. To do the dependency, or to put the questions, is something."""
+    """How many new things the suggestion names. Doing the dependency, or asking the questions, counts."""
     is_asking = any(mark in reading.alternative.raw for mark in "?？")
     if reading.reason is RejectionReason.UNCLEAR_REQUIREMENTS and is_asking:
         return ALTERNATIVE_WORDS
@@ -252,7 +252,7 @@ def _suggested_thing_count(acts: Text, reading: ParsedRejection) -> float:
 
 
 def _inaction_kind(clause: str, reading: ParsedRejection) -> str:
-    """How a clause suggests nothing; empty when it suggests something."""
+    """Why a clause suggests nothing; empty if it suggests something."""
     for way, pattern in IDLE.items():
         if pattern.search(clause):
             rest = tokenise_text(pattern.sub(" ", clause))
@@ -261,7 +261,7 @@ def _inaction_kind(clause: str, reading: ParsedRejection) -> str:
 
 
 def _is_specific_request(text: Text, reading: ParsedRejection) -> bool:
-    """True when someone is asked for something in particular, and not to do the task."""
+    """True if someone is asked for something specific other than doing the task."""
     others = (*reading.claim, *reading.attempts, *reading.evidence_and_sources)
     is_of_record = checkable_marks(text) or shared_word_count(text, *others)
     return bool(is_of_record) and new_thing_count(text, *reading.task) >= ALTERNATIVE_WORDS
@@ -270,7 +270,7 @@ def _is_specific_request(text: Text, reading: ParsedRejection) -> bool:
 ALTERNATIVE_RULES = (check_missing_alternative, check_restated_alternative)
 """For every reason."""
 CONCRETE_ALTERNATIVE_RULES = (check_generic_alternative, check_idle_alternative)
-"""For every reason but obsolescence, where cancelling is enough."""
+"""For every reason except OBSOLETE, for which cancelling is enough."""
 REFORMULATION_RULES = (*CONCRETE_ALTERNATIVE_RULES, not_reformulated)
 """For infeasibility."""
 
@@ -280,27 +280,27 @@ _SUCCESS = re.compile(r"(?<![\w.,/-])20[0-6](?![\w,/-]|\.[0-9])|\b[1-9][0-9]+ (?
 MIN_PROOFS = 2
 SHARED = 2
 FEW = 5
-"""How many things evidence has in common with the rest of the record at least, unless it holds but few."""
+"""How many things evidence must have in common with the rest of the record, unless it contains only few."""
 _LINE = re.compile(r":[0-9][0-9:,-]*$")
 _ANY_FAILURE = frozenset(word[:6] for word in f"{WORD_LISTS['fails']} {WORD_LISTS['not']}".split())
-"""What may stand in any error text."""
+"""Words that may occur in any error text."""
 FRESH = 7
 
 
 def evidence_with_data(reading: ParsedRejection) -> tuple[ParsedEvidence, ...]:
-    """The pieces of evidence that hold data, each once."""
+    """The distinct pieces of evidence with data."""
     return tuple(
         {(item.data.raw, item.source.raw): item for item in reading.evidence if item.data.raw}.values()
     )
 
 
 def observed_evidence(reading: ParsedRejection) -> tuple[ParsedEvidence, ...]:
-    """The pieces of evidence that show something seen, and not what the agent thinks."""
+    """The pieces of evidence that show an observation instead of the agent's opinion."""
     return tuple(item for item in evidence_with_data(reading) if not is_opinion(item, reading))
 
 
 def is_opinion(item: ParsedEvidence, reading: ParsedRejection) -> bool:
-    """True for a view of one's own: hedged without anything seen, or from no other source than oneself."""
+    """True for an opinion: hedged without an observation, or with the agent itself as its only source."""
     if checkable_marks(item.source) or item.source.acronyms:
         return False
     if is_own_view(item.source.raw):
@@ -316,20 +316,20 @@ def check_missing_evidence(reading: ParsedRejection) -> Issue | None:
 
 
 def check_uncounted_evidence(reading: ParsedRejection) -> Issue | None:
-    """No evidence of growth, neither as such nor as counts in at least two attempts."""
+    """There is no evidence of growth, and no counts of it in at least two attempts."""
     counted = sum(bool(attempt.figures) for attempt in reading.attempts)
     return None if counted >= MIN_PROOFS else check_missing_evidence(reading)
 
 
 def check_opinion_evidence(reading: ParsedRejection) -> Issue | None:
-    """Evidence that is nothing but the agent's own view."""
+    """The evidence is only the agent's opinion."""
     return (
         issue("evidence_opinion") if evidence_with_data(reading) and not observed_evidence(reading) else None
     )
 
 
 def check_unrelated_evidence(reading: ParsedRejection) -> Issue | None:
-    """Evidence that has nothing in common with what is said and tried, nor with the task."""
+    """The evidence has nothing in common with the claim, the attempts or the task."""
     statements = (*reading.claim, *reading.attempts, *reading.task, reading.alternative)
     shown = _subject_things(
         *(text for item in evidence_with_data(reading) for text in (item.data, item.source))
@@ -346,7 +346,7 @@ def check_unrelated_evidence(reading: ParsedRejection) -> Issue | None:
 
 
 def _subject_things(*texts: Text) -> frozenset[str]:
-    """What texts are about: their specific words, identifiers without a line, and longer figures."""
+    """The subjects of texts: their specific words, identifiers without line numbers, and longer figures."""
     found = set[str]()
     for text in texts:
         found |= text.stems - GENERIC_STEMS - _ANY_FAILURE
@@ -356,26 +356,26 @@ def _subject_things(*texts: Text) -> frozenset[str]:
 
 
 def check_empty_evidence(reading: ParsedRejection) -> Issue | None:
-    """Evidence, none of which holds data."""
+    """No piece of the evidence has data."""
     return issue("evidence_empty") if reading.evidence and not evidence_with_data(reading) else None
 
 
 def check_too_little_evidence(reading: ParsedRejection) -> Issue | None:
-    """Infeasibility with fewer than two pieces of evidence."""
+    """Infeasibility is claimed with fewer than two pieces of evidence."""
     if reading.reason is not RejectionReason.INFEASIBLE:
         return None
     return issue("evidence_too_few") if len(observed_evidence(reading)) < MIN_PROOFS else None
 
 
 def check_stale_evidence(reading: ParsedRejection) -> Issue | None:
-    """A blocker whose evidence is dated, and nothing of it or of the attempts newer than a week."""
+    """All dates in the evidence and the attempts of a blocker are older than a week."""
     ages = [past for item in reading.evidence for past in _evidence_ages(reading, item.data, item.source)]
     days = [*ages, *_evidence_ages(reading, *reading.attempts)]
     return issue("evidence_stale") if ages and min(days) > FRESH else None
 
 
 def _evidence_ages(reading: ParsedRejection, *texts: Text) -> list[int]:
-    """How many days before the rejection the dates in texts lie that tell something seen."""
+    """How many days before the rejection the dates of observations in texts are."""
     if reading.rejected_on is None:
         return []
     telling = (text for text in texts if text.figures or text.codes)
@@ -383,7 +383,7 @@ def _evidence_ages(reading: ParsedRejection, *texts: Text) -> list[int]:
 
 
 def check_contradicting_evidence(reading: ParsedRejection) -> Issue | None:
-    """An HTTP error is claimed that was nowhere seen, and what was seen is a success."""
+    """An HTTP error is claimed that no observation shows, and a success was observed."""
     claimed = _HTTP_ERROR.findall(f"{reading.summary.raw}\n{reading.factor.raw}")
     shown = "\n".join(text.raw for item in reading.evidence for text in (item.data, item.source))
     seen = "\n".join((shown, *(attempt.raw for attempt in reading.attempts)))
@@ -393,12 +393,12 @@ def check_contradicting_evidence(reading: ParsedRejection) -> Issue | None:
 
 
 GENERAL_EVIDENCE_RULES = (check_empty_evidence,)
-"""For every reason: what is given must hold something."""
+"""For every reason: given evidence must have content."""
 EVIDENCE_RULES = (check_missing_evidence, check_opinion_evidence, check_unrelated_evidence)
 """For the reasons that always need evidence."""
 BLOCKER_EVIDENCE_RULES = (*EVIDENCE_RULES, check_stale_evidence, check_contradicting_evidence)
-"""For what is said to stand in the way today."""
+"""For a present blocker."""
 PROOF_EVIDENCE_RULES = (check_too_little_evidence, check_unrelated_evidence)
 """For infeasibility."""
 GROWTH_EVIDENCE_RULES = (check_uncounted_evidence, check_unrelated_evidence)
-"""For scope creep, where an estimate is a view of one's own by its nature."""
+"""For scope creep, where an estimate is always an opinion."""

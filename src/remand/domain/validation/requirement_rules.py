@@ -1,4 +1,4 @@
-"""Rules on what a task asks for: unclear requirements (open questions), infeasible ones (excluding demands), scope creep."""
+"""Rules on requirements: unclear ones (open questions), infeasible ones (conflicting demands), and scope creep."""
 
 from __future__ import annotations
 
@@ -69,9 +69,9 @@ _ASKED_SENTENCE = re.compile(r"[^.?!？。！;；\n]{2,300}(?:[?？؟]|か。)")
 _ASKED_IN_CHINESE = re.compile("[问問]")
 SHOWN_FIGURES = 2
 PREFIX = 5
-"""How many letters two words share that are one in different forms."""
+"""How many letters two forms of one word share."""
 ASKED_ABOUT = 3
-"""How many letters a word has at least that a question may be about."""
+"""The least number of letters in a word that may be the subject of a question."""
 SHARED = 2
 HALF = 0.5
 _SAYS_NOTHING = {"vague", "generic", "asks", "not"}
@@ -81,18 +81,18 @@ the how why are was did does for and any per und der die das wie les des que por
 
 
 def check_missing_questions(reading: ParsedRejection) -> Issue | None:
-    """No question anywhere."""
+    """The record contains no question."""
     return None if has_question(reading) else issue("questions_missing")
 
 
 def has_question(reading: ParsedRejection) -> bool:
-    """True when a text asks something, directly or not; a question mark inside an address does not count."""
+    """True if a text asks something, directly or indirectly; a question mark inside an address does not count."""
     texts = (*reading.claim, reading.alternative)
     return any(_QUESTION.search(text.raw) or is_indirect_question(text.raw) for text in texts)
 
 
 def check_generic_questions(reading: ParsedRejection) -> Issue | None:
-    """Questions that could be asked of any task."""
+    """The questions could be asked of any task."""
     questions = asked_questions(reading)
     if not questions or any(
         specific_word_count(text.telling) + checkable_marks(text) + len(text.acronyms) >= 1
@@ -103,7 +103,7 @@ def check_generic_questions(reading: ParsedRejection) -> Issue | None:
 
 
 def check_answered_questions(reading: ParsedRejection) -> Issue | None:
-    """Questions each of which is about what a clause of the task lays down with a figure."""
+    """Each question concerns something that a clause of the task already specifies with a figure."""
     clause_texts = [tokenise_text(clause) for clause in clauses(reading.scope.raw)]
     laid_down = [
         _word_forms(clause, ASKED_ABOUT)
@@ -119,19 +119,19 @@ def check_answered_questions(reading: ParsedRejection) -> Issue | None:
 
 
 def _is_answered_by(clause: frozenset[str], question: frozenset[str]) -> bool:
-    """True when a clause has what a question is about: the only word of it, or at least two and half of them."""
+    """True if a clause has a question's subject: its only word, or at least two and half of its words."""
     shared = len(clause & question)
     return bool(question) and shared >= min(len(question), SHARED) and shared >= HALF * len(question)
 
 
 def asked_questions(reading: ParsedRejection) -> list[Text]:
-    """What is asked, one text a question."""
+    """The questions, one text for each."""
     texts = (*reading.claim, reading.alternative)
     return [tokenise_text(found) for text in texts for found in _ASKED_SENTENCE.findall(text.raw)]
 
 
 def check_unquoted_ambiguity(reading: ParsedRejection) -> Issue | None:
-    """What is called unclear is not to be found in the task."""
+    """The words that are called unclear are not in the task."""
     task = frozenset[str]().union(*map(_word_forms, reading.task))
     is_set_out = any(
         text.quotes or text.count("interprets") or text.count("chooses") for text in reading.claim
@@ -146,7 +146,7 @@ def check_unquoted_ambiguity(reading: ParsedRejection) -> Issue | None:
 
 
 def _word_forms(text: Text, least: int = SHORT) -> frozenset[str]:
-    """The words of a text without their endings; shorter ones than the least say too little."""
+    """The words of a text without their endings, except those that are too short."""
     words = (word for word in text.words if len(word) >= least or is_character_pair(word))
     return frozenset(
         word[:PREFIX]
@@ -156,7 +156,7 @@ def _word_forms(text: Text, least: int = SHORT) -> frozenset[str]:
 
 
 def check_missing_interpretations(reading: ParsedRejection) -> Issue | None:
-    """No reading of the task is shown: nothing is set beside another, and nothing is counted for any reading."""
+    """No interpretation of the task is shown: none is compared with another, and none has counts."""
     texts = (*reading.claim, *reading.attempts, reading.alternative, *reading.evidence_and_sources)
     is_read = any(text.count("interprets") or is_interpretation(text.raw) for text in texts)
     is_choice = any(text.count("chooses") for text in reading.claim)
@@ -168,7 +168,7 @@ def check_missing_interpretations(reading: ParsedRejection) -> Issue | None:
 
 
 def check_questions(reading: ParsedRejection) -> Issue | None:
-    """Nothing tells that someone was asked before rejecting."""
+    """Nothing shows that someone was asked before the rejection."""
     texts = (reading.summary, reading.detail, *reading.evidence_and_sources)
     has_asked = any(_describes_inquiry(text, "asked") for text in texts) or any(
         _describes_inquiry(attempt, "asked", "contacted") or _is_asked_in_other_words(attempt)
@@ -178,14 +178,14 @@ def check_questions(reading: ParsedRejection) -> Issue | None:
 
 
 def _describes_inquiry(text: Text, *lists: str) -> bool:
-    """True when a clause has a word of the lists, and what it tells was not asked of a machine."""
+    """True if a clause has a word of the lists, and does not describe a call to a machine."""
     if not any(map(text.count, lists)) or _DENIED_ASKING.search(text.raw) is not None:
         return False
     return any(_is_asking(clause, lists) for clause in clauses(text.raw))
 
 
 def _is_asking(clause: str, lists: tuple[str, ...]) -> bool:
-    """True when a clause tells of asking; machines are called and answer, too, so that those words need a person."""
+    """True if a clause reports that someone was asked. Words that machines also fit, such as call and answer, need a person."""
     found = [
         names for word in tokenise_text(clause).words if set(lists) & set(names := CLASSES.get(word, ()))
     ]
@@ -195,7 +195,7 @@ def _is_asking(clause: str, lists: tuple[str, ...]) -> bool:
 
 
 def _is_asked_in_other_words(attempt: Text) -> bool:
-    """True when a word that no list has for itself tells of asking."""
+    """True if a word that is on no list by itself reports asking."""
     has_asked = (
         _ASKED_IN_CHINESE.search(attempt.raw) is not None
         or _WROTE_TO_SOMEBODY.search(attempt.raw) is not None
@@ -221,13 +221,13 @@ _DENIED = re.compile(
 )
 MIN_PAIR = 2
 DEMAND_WORDS = 3
-"""How many telling words make a quotation its own demand."""
+"""How many specific words make a quotation a demand of its own."""
 OWN_SHARE = 0.5
-"""How large a part of a quotation's words the task has, when it is the task's."""
+"""The share of a quotation's words that must be in the task."""
 
 
 def check_invented_constraints(reading: ParsedRejection) -> Issue | None:
-    """A demand is quoted that is not the task's, or several short ones are."""
+    """A quoted demand is not in the task, or several short ones are not."""
     if not reading.scope.stems:
         return None
     foreign = [stems for stems in _quoted_stems(reading) if not _is_of_task(stems, reading)]
@@ -237,7 +237,7 @@ def check_invented_constraints(reading: ParsedRejection) -> Issue | None:
 
 
 def _quoted_stems(reading: ParsedRejection) -> set[frozenset[str]]:
-    """The words of what the detail quotes; what was seen when trying is no demand."""
+    """The words of the quotations in the detail; quoted observations are not demands."""
     seen = "\n".join(
         text.raw for text in (*reading.attempts, *(item.data for item in reading.evidence))
     ).casefold()
@@ -257,7 +257,7 @@ def check_denied_conflict(reading: ParsedRejection) -> Issue | None:
 
 
 def check_missing_constraints(reading: ParsedRejection) -> Issue | None:
-    """Nothing is set against a demand of the task: neither another demand, nor a figure, nor what forbids it."""
+    """Nothing is named that conflicts with a demand of the task: no other demand, figure or prohibition."""
     demands = [tokenise_text(clause) for clause in clauses(reading.scope.raw)]
     touched = [
         clause for clause in demands if any(_touches(text, clause, reading.title) for text in reading.claim)
@@ -278,13 +278,13 @@ def check_missing_constraints(reading: ParsedRejection) -> Issue | None:
 
 
 def _touches(text: Text, clause: Text, title: Text) -> bool:
-    """True when a text speaks of a demand by more than the title's words."""
+    """True if a text mentions a demand with more than the words of the title."""
     words = (text.telling & clause.telling) - title.telling - GENERIC_STEMS
     return bool(words) or bool(set(text.figures) & set(clause.figures) - set(title.figures))
 
 
 def check_preference(reading: ParsedRejection) -> Issue | None:
-    """What is given is a preference: nothing is said to be impossible, or it is said to be possible."""
+    """The record states a preference: it calls nothing impossible, or calls the work possible."""
     is_preferred = any(text.count("prefers") for text in reading.claim)
     claim = "\n".join(text.raw for text in (reading.detail, reading.factor))
     if says_possible(claim) or (is_preferred and not says_impossible(claim)):
@@ -302,26 +302,26 @@ INFEASIBLE_RULES = (
 
 TOLERANCE = 0.15
 LEAST_SHARE = 0.6
-"""How much of the growth the sub-tasks must at least add up to; the rest may be done or be left out."""
+"""The share of the growth that the sub-tasks must add up to; the rest may be done or left out."""
 SAME_EFFORT = 0.34
-"""How far two figures for one effort may differ: a day may be six hours or eight."""
+"""By how much two figures for one effort may differ: a day may have six or eight hours."""
 _PLANNED = ("plan", "orig", "budget", "initial", "before", "ursprüng", "previst", "prévu", "alt_")
 
 
 def task_planned_hours(reading: ParsedRejection) -> float | None:
-    """The effort the task itself ends on, as in `Change the header. 2 h.`"""
+    """The effort at the end of the task, as in `Change the header. 2 h.`"""
     return final_hours(reading.scope.raw) or final_hours(reading.title.raw)
 
 
 def agent_planned_hours(reading: ParsedRejection) -> tuple[float, ...]:
-    """The original effort as the agent gives it, in the quoted scope or in evidence."""
+    """The original effort that the agent gives, in the quoted scope or in evidence."""
     quoted = final_hours(reading.original_scope.raw)
     planned = (hours for item in reading.evidence for key, hours in item.hours if _is_planned(key))
     return tuple(dict.fromkeys((*((quoted,) if quoted else ()), *planned)))
 
 
 def contradicts_task_plan(reading: ParsedRejection) -> bool:
-    """True when the agent gives another original effort than the task does."""
+    """True if the agent gives another original effort than the task."""
     planned = task_planned_hours(reading)
     if not planned:
         return False
@@ -329,7 +329,7 @@ def contradicts_task_plan(reading: ParsedRejection) -> bool:
 
 
 def is_growth_supported(reading: ParsedRejection) -> bool:
-    """True when some stated effort is the factor times the original one, and the sub-tasks add up to it roughly."""
+    """True if a stated effort is the factor times the original one, and the sub-tasks roughly add up to it."""
     factor = reading.growth or 0.0
     planned = task_planned_hours(reading)
     given = (planned,) if planned else agent_planned_hours(reading)
@@ -345,7 +345,7 @@ def is_growth_supported(reading: ParsedRejection) -> bool:
 
 
 def sub_task_hours(reading: ParsedRejection) -> float | None:
-    """What the sub-tasks add up to; None unless each has an estimate."""
+    """The sum of the sub-tasks; None unless each has an estimate."""
     hours = [task.hours for task in reading.sub_tasks]
     return sum(value for value in hours if value) if hours and all(hours) else None
 
@@ -358,7 +358,7 @@ def _do_sub_tasks_add_up(reading: ParsedRejection, originals: tuple[float, ...],
 
 
 def _revised_hours(reading: ParsedRejection) -> Iterator[float]:
-    """What the new effort may be: stated as such, the parts of an estimate, or what the sub-tasks add."""
+    """The possible new efforts: a stated one, the sum of the parts of an estimate, or the sum of the sub-tasks."""
     yield from _stated_hours(reading)
     for item in reading.evidence:
         yield sum(hours for key, hours in item.hours if not _is_planned(key))
@@ -378,7 +378,7 @@ def _stated_hours(reading: ParsedRejection) -> Iterator[float]:
 
 
 def _do_counts_support(reading: ParsedRejection, factor: float) -> bool:
-    """Growth may also be counted in files or calls, when evidence shows the planned count beside the found one."""
+    """True if growth is counted in files or calls, and evidence shows the planned and the actual count."""
     for item in reading.evidence:
         planned = [value for key, value in item.counts if value > 0 and _is_planned(key)]
         others = [value for key, value in item.counts if not _is_planned(key)]
@@ -405,7 +405,7 @@ def check_missing_original_scope(reading: ParsedRejection) -> Issue | None:
 
 
 def check_misquoted_scope(reading: ParsedRejection) -> Issue | None:
-    """An original scope that the task's title and scope do not hold."""
+    """The original scope is not in the task's title and scope."""
     quoted = reading.original_scope.stems
     known = reading.title.stems | reading.scope.stems
     if not quoted or not known:
@@ -418,7 +418,7 @@ def check_misquoted_scope(reading: ParsedRejection) -> Issue | None:
 
 
 def check_missing_growth(reading: ParsedRejection) -> Issue | None:
-    """No growth, or less than twice."""
+    """There is no growth, or a factor under two."""
     if reading.growth is None:
         return issue("scope_growth_invalid" if reading.has_growth else "scope_growth_missing")
     if reading.growth <= 0:
@@ -427,27 +427,27 @@ def check_missing_growth(reading: ParsedRejection) -> Issue | None:
 
 
 def check_unsupported_growth(reading: ParsedRejection) -> Issue | None:
-    """A growth that the figures given do not yield."""
+    """The growth does not follow from the given figures."""
     if reading.growth is None or reading.growth < MIN_GROWTH:
         return None
     return None if is_growth_supported(reading) else issue("scope_growth_unsupported")
 
 
 def check_too_few_sub_tasks(reading: ParsedRejection) -> Issue | None:
-    """Fewer than two sub-tasks with a title."""
+    """There are fewer than two sub-tasks with a title."""
     titled = {task.title.raw.casefold() for task in reading.sub_tasks if task.title.raw}
     return issue("decomposition_too_few") if len(titled) < SUB_TASKS else None
 
 
 def check_unexplained_growth(reading: ParsedRejection) -> Issue | None:
-    """A detail that says that it grew, and not how."""
+    """The detail says that the scope grew, but not how."""
     if not reading.detail.raw or new_thing_count(reading.detail, *reading.task) >= EXPLAINING_WORDS:
         return None
     return issue("scope_growth_unexplained")
 
 
 def check_repeated_sub_tasks(reading: ParsedRejection) -> Issue | None:
-    """Sub-tasks that are one thing under two titles, or nothing but the task again."""
+    """Sub-tasks repeat one another or the task."""
     titled = [task for task in reading.sub_tasks if task.title.raw]
     tasks: list[ParsedSubTask] = []
     for task in titled:
@@ -462,7 +462,7 @@ def check_repeated_sub_tasks(reading: ParsedRejection) -> Issue | None:
 
 
 def _is_same_sub_task(task: ParsedSubTask, other: ParsedSubTask) -> bool:
-    """True when two sub-tasks differ in nothing but how they are put."""
+    """True if two sub-tasks differ only in their wording."""
     if set(task.title.figures) != set(other.title.figures) or set(task.scope.figures) != set(
         other.scope.figures
     ):
@@ -474,12 +474,12 @@ def _is_same_sub_task(task: ParsedSubTask, other: ParsedSubTask) -> bool:
 
 
 def _title_subject(text: Text) -> frozenset[str]:
-    """What a title is about, without the words of doing it."""
+    """The subject of a title, without its verbs."""
     return (text.stems - GENERIC_STEMS) or text.stems
 
 
 def check_too_many_sub_tasks(reading: ParsedRejection) -> Issue | None:
-    """More sub-tasks than anyone could oversee."""
+    """There are too many sub-tasks."""
     return issue("decomposition_too_many") if reading.sub_task_count > MAX_SUB_TASKS else None
 
 

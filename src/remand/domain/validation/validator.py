@@ -24,22 +24,22 @@ from remand.domain.validation.parsed_rejection import ParsedRejection, parse_rej
 from remand.domain.validation.weights import BIAS, WEIGHTS
 
 UNWEIGHED = 1.0
-"""No record of an obsolete task was there to weigh, so only a very poor one is judged by its score."""
+"""The weights were fitted without records of obsolete tasks, so the score rejects only very poor ones."""
 BRIEF = 100
-"""Up to how many words and figures a record is brief."""
+"""The most words and figures of a brief record."""
 BENEFIT = 0.8
-"""What a brief record is given, which leaves little to measure; the rules have seen that its parts are there."""
+"""The bonus of a brief record, which gives little to measure; the rules have checked that its parts exist."""
 FOREIGN_BENEFIT = 1.6
-"""What a record in a language without word lists is given."""
+"""The bonus of a record in a language without word lists."""
 WEAKEST = 2
 OWN_WEAK = -0.2
-"""What a measure made for the reason must have pulled to be named as well."""
+"""The contribution below which a measure specific to the reason is named as well."""
 ALSO_WEAK = 0.6
-"""A part is named beside the weakest when it pulled at least this much of what that one did."""
+"""A part is named beside the weakest one if its contribution is at least this share of that one's."""
 
 
 def weighted_features(reading: ParsedRejection) -> tuple[Feature, ...]:
-    """What was measured against what is usual, with its weight, the weightiest first."""
+    """The measures relative to their means, with their weights, the largest contribution first."""
     features = [
         Feature(
             name=name,
@@ -62,13 +62,13 @@ def weighted_features(reading: ParsedRejection) -> tuple[Feature, ...]:
 
 
 def total_score(reading: ParsedRejection, features: Iterable[Feature]) -> float:
-    """The sum; below zero speaks against the rejection."""
+    """The sum of the contributions; below zero it counts against the rejection."""
     start = BIAS + UNWEIGHED if reading.reason is RejectionReason.OBSOLETE else BIAS
     return start + sum(feature.contribution for feature in features)
 
 
 def brevity_benefit(reading: ParsedRejection) -> float:
-    """What a record is given that is brief, or in a language whose words the measures do not know; else nothing."""
+    """The bonus of a record that is brief, or in a language whose words the measures do not know; otherwise 0."""
     shown = (item.data for item in reading.evidence)
     texts = (*reading.claim, *reading.attempts, reading.alternative, *shown)
     is_brief = sum(len(text.words) + len(text.figures) for text in texts) <= BRIEF
@@ -78,7 +78,7 @@ def brevity_benefit(reading: ParsedRejection) -> float:
 
 
 def weakest_issues(reading: ParsedRejection, features: Iterable[Feature]) -> Iterator[Issue]:
-    """The issues of the one or two parts that pulled the score down most, and of what the reason itself asks for."""
+    """The issues of the one or two parts with the lowest contributions, and of measures specific to the reason."""
     pulled: dict[str, float] = defaultdict(float)
     own = set()
     for feature in features:
@@ -133,7 +133,7 @@ _BY_REASON: dict[RejectionReason | None, tuple[Rule, ...]] = {
 def assess(
     rejection: TaskRejection, context: Mapping[str, Any], facts: ValidationFacts | None = None
 ) -> Assessment:
-    """Judges a rejection of the task that the context describes, with what the ledger knows if there is one."""
+    """Judges a rejection of the task that the context describes, with the facts of the ledger if there is one."""
     reading = parse_rejection(rejection, context)
     features = (
         *weighted_features(reading),
@@ -148,24 +148,24 @@ def assess(
 
 
 class RejectionValidator:
-    """Tells earned rejections from lazy ones. Whatever the record holds, it answers with issues and never fails."""
+    """Distinguishes justified rejections from lazy ones. Whatever the record contains, it returns issues and never fails."""
 
     def validate(
         self, rejection: TaskRejection, task_context: Mapping[str, Any]
     ) -> tuple[bool, list[IssueText]]:
-        """Whether a rejection is valid, and if not what would make it so: messages that know code and field."""
+        """Whether a rejection is valid, and the issues that make it invalid, as messages with code and field."""
         assessment = self.assess(_as_rejection(rejection), task_context)
         return assessment.is_valid, [IssueText(found) for found in assessment.issues]
 
     def assess(
         self, rejection: TaskRejection, task_context: Mapping[str, Any], facts: ValidationFacts | None = None
     ) -> Assessment:
-        """The same, with everything that counted."""
+        """The same, with all features that counted."""
         return assess(rejection, task_context, facts)
 
 
 def _as_rejection(value: object) -> TaskRejection:
-    """The record, also out of its dict; out of anything else an empty one, which has issues enough."""
+    """The record, also from its dict; an empty record for anything else."""
     if isinstance(value, TaskRejection):
         return value
     return TaskRejection.from_dict(value if isinstance(value, Mapping) else {})
