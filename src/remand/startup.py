@@ -11,9 +11,11 @@ from _thread import RLock
 
 VERSION = "0.1.0"
 """What is installed. A call is only sent to a coordinator of the same version."""
-COMMAND_LINE = (sys.executable, "-P", "-m", "remand.interfaces.cli.entry")
+ENTRY_MODULE = "remand.interfaces.cli.entry"
+AGENT_ENTRY_MODULE = "remand.interfaces.cli.agent_socket.runner"
+COMMAND_LINE = (sys.executable, "-P", "-m", ENTRY_MODULE)
 """How our command line is started as a process: `-P` keeps modules of the working folder out."""
-AGENT_COMMAND_LINE = (*COMMAND_LINE[:-1], "remand.interfaces.cli.agent_socket.runner")
+AGENT_COMMAND_LINE = (*COMMAND_LINE[:-1], AGENT_ENTRY_MODULE)
 """The same for a call in an agent's name."""
 TYPE_CHECKING = False  # as in typing, which takes longer to load than all that a hook call needs
 

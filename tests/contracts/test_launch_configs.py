@@ -13,7 +13,7 @@ import pytest
 
 from remand.adapters.hosts.host import Setup
 from remand.adapters.hosts.launch import LONGEST
-from remand.adapters.hosts.launcher import HostLauncher, LauncherSettings
+from remand.adapters.hosts.launcher import HostLauncher
 from remand.app.scheduler.ports import CannotRun, LaunchConfig
 from remand.domain.hosts import HOSTS
 from remand.wiring.startup import load_host
@@ -69,13 +69,11 @@ class User:
 
     def fitting(self, *, is_confined: bool, surroundings: dict[str, str] | None = None) -> HostLauncher:
         return HostLauncher(
-            LauncherSettings(
-                folder=str(self.runs),
-                program=PROGRAM,
-                home=str(self.home),
-                surroundings=surroundings or {},
-                is_confined=is_confined,
-            )
+            folder=str(self.runs),
+            program=PROGRAM,
+            home=str(self.home),
+            surroundings=surroundings or {},
+            is_confined=is_confined,
         )
 
     def fit(

@@ -15,7 +15,7 @@ from remand.adapters.git.location import LedgerLocation
 from remand.adapters.git.remote import PACKS, BaseFetcher, SubmissionStore
 from remand.adapters.git.repository import GitRepository
 from remand.adapters.git.task_worktrees import GitWorktrees
-from remand.adapters.hosts.launcher import HostLauncher, LauncherSettings, find_words
+from remand.adapters.hosts.launcher import HostLauncher, find_words
 from remand.adapters.hosts.table import guarded_files, server_files
 from remand.adapters.sandbox.agent_launchers import own_program
 from remand.adapters.sandbox.self_test import make_agent_launcher
@@ -52,6 +52,7 @@ from remand.app.scheduler.scheduler import SchedulerHandle
 from remand.app.settings import SettingsSource
 from remand.config import inherited_environment
 from remand.domain.record import NamedTuple
+from remand.startup import AGENT_ENTRY_MODULE, ENTRY_MODULE
 from remand.wiring import gates
 from remand.wiring.after_call import after_call, notice_delivery
 from remand.wiring.forges import forge_sync, forge_token
@@ -61,9 +62,6 @@ from remand.wiring.startup import folders_of
 
 WORKERS = 8
 """How many worktrees are prepared and processes started at once, and how many done claims are measured at once."""
-HOST_MODULE = "remand.interfaces.cli.entry"
-MODULE = "remand.interfaces.cli.agent_socket.runner"
-"""Remand's command line, started by its name because this package may not import it."""
 
 
 class SchedulerSite(NamedTuple):
@@ -93,7 +91,7 @@ def build_scheduler(
         place,
         opened.folders,
         make_worktrees(place, opened.settings.settings().run.worktrees),
-        CommandClaims(MODULE, place.root, opened.process_environment),
+        CommandClaims(AGENT_ENTRY_MODULE, place.root, opened.process_environment),
         _review_runs(opened, ledger),
         opened.store.changes,
         _outside_chores(opened),
@@ -121,7 +119,7 @@ def build_host_scheduler(
         place,
         folders,
         worktrees,
-        CommandClaims(HOST_MODULE, place.root, inherited_environment("REMAND_") | given),
+        CommandClaims(ENTRY_MODULE, place.root, inherited_environment("REMAND_") | given),
         ServerReviewRuns(ledger),
     )
     return _assemble(site, make_sockets, report)
@@ -153,8 +151,8 @@ def _assemble(
     run, closing = settings.settings().run, ExitStack()
     closing.callback(os.close, lock_scheduler(folders.own))
     launcher = make_agent_launcher(run.sandbox)
-    surroundings = site.coordinator_environment if run.starts_coordinator and socket_folder() else None
-    coordinator = SchedulerCoordinator(folders.socket, MODULE, place.root, surroundings)
+    started = site.coordinator_environment if run.starts_coordinator and socket_folder() else None
+    coordinator = SchedulerCoordinator(folders.socket, AGENT_ENTRY_MODULE, place.root, started)
     closing.callback(coordinator.close)
     coordinator.ensure()
     status, logs = StatusFile(folders.status), RunLogs(os.path.join(folders.own, "logs"), find_words)
@@ -164,14 +162,9 @@ def _assemble(
     closing.callback(sockets.end)
     hidden = (place.root, place.common_dir, state_folder(), runtime_folder(), worktrees.folder)
     is_confined = launcher.tier != "plain"
+    surroundings = inherited_environment("REMAND_")
     hosts = HostLauncher(
-        LauncherSettings(
-            folder=os.path.join(folders.own, "runs"),
-            program=own_program(),
-            home=os.path.expanduser("~"),
-            surroundings=inherited_environment("REMAND_"),
-            is_confined=is_confined,
-        )
+        os.path.join(folders.own, "runs"), own_program(), os.path.expanduser("~"), surroundings, is_confined
     )
     hosts.sweep()
     environment = RunEnvironment(

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from remand.adapters.hosts.launcher import HostLauncher, LauncherSettings
+from remand.adapters.hosts.launcher import HostLauncher
 from remand.app.hook_calls import HookAnswer
 from remand.app.scheduler.ports import LaunchConfig
 from remand.app.scheduler.ports import SessionResult as Read
@@ -158,13 +158,11 @@ class Stage:
             Path(path).write_text(text)
         self.git("init", "-q")
         self.fitting = HostLauncher(
-            LauncherSettings(
-                folder=str(folder / "runs"),
-                program=str(self.program),
-                home=str(self.home),
-                surroundings={**self.kind.variables, "UNRELATED_SECRET": "x"},
-                is_confined=is_confined,
-            )
+            folder=str(folder / "runs"),
+            program=str(self.program),
+            home=str(self.home),
+            surroundings={**self.kind.variables, "UNRELATED_SECRET": "x"},
+            is_confined=is_confined,
         )
 
     def git(self, *words: str) -> str:

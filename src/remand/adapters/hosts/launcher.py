@@ -69,8 +69,8 @@ MODULES = "/node_modules"
 MAX_COPY = 32 << 20
 
 
-class LauncherSettings(NamedTuple):
-    """What all runs have in common."""
+class HostLauncher(NamedTuple):
+    """Prepares commands for runs and reads their results."""
 
     folder: str
     """The parent of the runs' folders, readable only for the user."""
@@ -82,13 +82,6 @@ class LauncherSettings(NamedTuple):
     """The scheduler's environment."""
     is_confined: bool
 
-
-class HostLauncher:
-    """Prepares commands for runs and reads their results."""
-
-    def __init__(self, settings: LauncherSettings) -> None:
-        self._settings = settings
-
     def launch_config(self, command: tuple[str, ...], run_id: str, prompt: str) -> LaunchConfig:
         """The command of a run with the files that its host needs, which have been written. Raises `CannotRun`."""
         self.drop(run_id)
@@ -96,10 +89,10 @@ class HostLauncher:
         run = HostRun(
             words=command[program.at + 1 :] if program.host else (),
             folder=self._folder(run_id),
-            program=self._settings.program,
-            home=self._settings.home,
-            surroundings=self._settings.surroundings,
-            is_confined=self._settings.is_confined,
+            program=self.program,
+            home=self.home,
+            surroundings=self.surroundings,
+            is_confined=self.is_confined,
             prompt=prompt,
             is_placed=any(PROMPT in word or PROMPT_FILE in word for word in command),
         )
@@ -135,14 +128,14 @@ class HostLauncher:
     def sweep(self) -> None:
         """Removes what a killed scheduler has left behind."""
         with suppress(OSError):
-            for name in os.listdir(self._settings.folder):
+            for name in os.listdir(self.folder):
                 with suppress(CannotRun):
                     self.drop(name)
 
     def _folder(self, run_id: str) -> str:
         if not run_id or run_id.startswith(".") or os.path.basename(run_id) != run_id:
             raise CannotRun("program", f"{run_id!r} cannot be the id of a run.")
-        return os.path.join(self._settings.folder, run_id)
+        return os.path.join(self.folder, run_id)
 
 
 def _packages(words: Sequence[str]) -> list[str]:

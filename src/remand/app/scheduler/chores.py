@@ -34,6 +34,14 @@ STAFF_SECONDS = 15.0
 TIDY_SECONDS = 3.0
 
 
+class SchedulerFiles(NamedTuple):
+    """The files of a running scheduler."""
+
+    status: StateFile
+    breaker: StateFile
+    logs: AgentLogs
+
+
 def last_sign(file: StateFile, logs: AgentLogs, run_id: str) -> Instant:
     """When a run whose scheduler was killed was last known to be alive; empty if unknown.
 
@@ -49,19 +57,13 @@ class StatusWriter:
     def __init__(
         self,
         scheduler: Scheduler,
-        *,
         launcher: AgentLauncher,
-        logs: AgentLogs,
-        file: StateFile,
+        files: SchedulerFiles,
         now: Callable[[], Instant],
         pid: int,
     ) -> None:
-        self._scheduler = scheduler
-        self._launcher = launcher
-        self._logs = logs
-        self._file = file
-        self._now = now
-        self._pid = pid
+        self._scheduler, self._launcher, self._files = scheduler, launcher, files
+        self._now, self._pid = now, pid
         self._started_at = now()
         self._last: ports.SchedulerStatus | None = None
         self.chores: tuple[Chore, ...] = ()
@@ -74,7 +76,11 @@ class StatusWriter:
         if not is_stale and last is not None and replace(current, tick_at=last.tick_at) == last:
             return ""
         self._last = current
-        return "" if self._file.write(ports.encode_status(current)) else "the status file cannot be written"
+        return (
+            ""
+            if self._files.status.write(ports.encode_status(current))
+            else "the status file cannot be written"
+        )
 
     def _status(self) -> ports.SchedulerStatus:
         now, clock, scheduler = self._now(), self._scheduler.clock(), self._scheduler
@@ -108,7 +114,7 @@ class StatusWriter:
                     agent=run.assignment.member.name,
                     purpose=run.assignment.purpose,
                     started_at=run.started_at,
-                    last_line=self._logs.last_line(run.assignment.run_id),
+                    last_line=self._files.logs.last_line(run.assignment.run_id),
                 )
                 for run in scheduler.active_runs
             ),
@@ -220,32 +226,22 @@ def make_chores(
     *,
     launcher: AgentLauncher,
     worktrees: WorktreeCleanup,
-    logs: AgentLogs,
-    status_file: StateFile,
-    breaker_file: StateFile,
+    files: SchedulerFiles,
     pid: int,
     others: Sequence[Chore] = (),
 ) -> tuple[Chore, ...]:
     """All chores of a scheduler: the given ones and its own. The status reports their errors."""
-    writer = StatusWriter(scheduler, launcher=launcher, logs=logs, file=status_file, now=ledger.now, pid=pid)
+    writer = StatusWriter(scheduler, launcher, files, ledger.now, pid)
     writer.chores = (
         *others,
         Chore("due", DUE_SECONDS, ledger.settle_due),
         Chore("staff", STAFF_SECONDS, staff.check),
         Chore("places", TIDY_SECONDS, partial(remove_ended_worktrees, ledger, worktrees)),
-        Chore("logs", LOG_SECONDS, logs.thin_out),
+        Chore("logs", LOG_SECONDS, files.logs.thin_out),
         Chore("status", STATUS_SECONDS, writer.write),
-        Chore("breaker", STATUS_SECONDS, BreakerFile(scheduler, breaker_file).write),
+        Chore("breaker", STATUS_SECONDS, BreakerFile(scheduler, files.breaker).write),
     )
     return writer.chores
-
-
-class SchedulerFiles(NamedTuple):
-    """The files of a running scheduler."""
-
-    status: StateFile
-    breaker: StateFile
-    logs: AgentLogs
 
 
 def make_scheduler(
@@ -280,9 +276,7 @@ def make_scheduler(
         StaffCheck(ledger, runs, max_seconds),
         launcher=environment.launcher,
         worktrees=worktrees,
-        logs=files.logs,
-        status_file=files.status,
-        breaker_file=files.breaker,
+        files=files,
         pid=pid,
         others=others,
     )

@@ -2,7 +2,7 @@
 
 from remand.app.gates.jobs import Chore
 from remand.app.scheduler import ports
-from remand.app.scheduler.chores import FRESH_SECONDS, make_chores
+from remand.app.scheduler.chores import FRESH_SECONDS, SchedulerFiles, make_chores
 from remand.app.scheduler.ports import CannotRun
 from remand.domain import commands as c
 from remand.domain.access.team import Member
@@ -56,9 +56,7 @@ class ChoreSetup:
             shop.staff,
             launcher=shop,
             worktrees=shop.worktrees,
-            logs=self.logs,
-            status_file=self.file,
-            breaker_file=self.memory,
+            files=SchedulerFiles(self.file, self.memory, self.logs),
             pid=77,
             others=others,
         )

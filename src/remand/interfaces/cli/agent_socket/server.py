@@ -37,6 +37,7 @@ from remand.interfaces.cli.context import CallOrigin
 from remand.interfaces.cli.main import command_parser, unknown_command_message
 from remand.interfaces.cli.registry import COMMANDS, FORWARDED_VARIABLES, CommandCall, parse_call
 from remand.interfaces.hook import activity, answers, dispatch, entry
+from remand.startup import AGENT_ENTRY_MODULE
 from remand.wiring import coordinator, startup
 from remand.wiring.ledger import find_place
 from remand.wiring.startup import LedgerLocation, SessionTask, may_block_again
@@ -243,7 +244,6 @@ def _parse_relayed_answer(relayed: CallResult) -> HookAnswer:
     return found
 
 
-RUNNER_MODULE = "remand.interfaces.cli.agent_socket.runner"
 LONGEST = 7200.0
 """After how many seconds any call is ended."""
 LONGEST_WAIT = 3600.0
@@ -285,7 +285,7 @@ class AgentCallHandler:
         self._import_commits = import_commits
         self._inspect = inspect
         self._outside = coordinator.CommandProcesses(
-            RUNNER_MODULE,
+            AGENT_ENTRY_MODULE,
             self._place.root,
             inherited_environment("REMAND_") if environment is None else environment,
         )
