@@ -428,13 +428,13 @@ class TestRaces:
     ) -> None:
         confined.commit("mine.py")
         theirs = site.repository.commit({"theirs.py": b"1\n"}, site.start)
-        hand_over = commit_import.StagedCommit.hand_over
+        store_objects = commit_import.StagedCommit.store_objects
 
         def move(stage: commit_import.StagedCommit) -> None:
-            hand_over(stage)
+            store_objects(stage)
             site.git("update-ref", f"refs/heads/{BRANCH}", theirs)
 
-        monkeypatch.setattr(commit_import.StagedCommit, "hand_over", move)
+        monkeypatch.setattr(commit_import.StagedCommit, "store_objects", move)
         with pytest.raises(CannotRun, match="Nothing is lost"):
             confined.bring()
         assert site.tip() == theirs

@@ -40,7 +40,9 @@ class Site:
         place = locate(str(self.repository.path))
         assert place is not None
         self.common_dir = place.common_dir
-        return GitWorktrees(place, folder or str(self.folder / "worktrees"), base="main", ours=["ours.toml"])
+        return GitWorktrees(
+            place, folder or str(self.folder / "worktrees"), base="main", written=["ours.toml"]
+        )
 
     def git(self, *arguments: str, folder: str | Path = "", check: bool = True) -> str:
         """What the user's git says, in the repository or in another folder."""

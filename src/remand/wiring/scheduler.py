@@ -201,7 +201,7 @@ def make_worktrees(place: LedgerLocation, named: str = "") -> GitWorktrees:
         place,
         folders_of(place).worktrees(place.root, named),
         base=SettingsSource(GitRepository(place), place.root, place.common_dir).base_branch(),
-        ours=(*guarded_files(), *server_files()),
+        written=(*guarded_files(), *server_files()),
         guarded=guarded_files(),
     )
 

@@ -191,7 +191,7 @@ from _pytest.assertion import rewrite
 
 def test_files():
     own = next(module for name, module in sys.modules.items() if name.startswith("remand_results_"))
-    assert own.told.tell.__code__.co_filename == "<results>"
+    assert own.sender.send_record.__code__.co_filename == "<results>"
     assert rewrite._write_pyc(None, None, None, None) is False
 """
     assert [test.outcome for test in run(tmp_path, looked).tests] == ["passed"]

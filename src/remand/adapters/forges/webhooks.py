@@ -275,15 +275,15 @@ def _handler(answer: Callable[[dict[str, str], bytes], tuple[int, str]]) -> type
             self.close_connection = True
             length = self.headers.get("Content-Length", "")
             if self.path.split("?")[0].rstrip("/") != WEBHOOK_PATH:
-                self._say(404, f"Deliveries go to {WEBHOOK_PATH}.")
+                self._send_answer(404, f"Deliveries go to {WEBHOOK_PATH}.")
             elif not (length.isascii() and length.isdecimal()):
-                self._say(411, "The delivery needs a Content-Length.")
+                self._send_answer(411, "The delivery needs a Content-Length.")
             elif len(length) > 9 or int(length) > MAX_BODY:
-                self._say(413, f"A delivery has at most {MAX_BODY} bytes.")
+                self._send_answer(413, f"A delivery has at most {MAX_BODY} bytes.")
             else:
                 body = self.rfile.read(int(length))
                 headers = {name.lower(): value for name, value in self.headers.items()}
-                self._say(
+                self._send_answer(
                     *(
                         answer(headers, body)
                         if len(body) == int(length)
@@ -291,7 +291,7 @@ def _handler(answer: Callable[[dict[str, str], bytes], tuple[int, str]]) -> type
                     )
                 )
 
-        def _say(self, status: int, text: str) -> None:
+        def _send_answer(self, status: int, text: str) -> None:
             content = f"{text}\n".encode()
             self.send_response(status)
             self.send_header("Content-Type", "text/plain; charset=utf-8")

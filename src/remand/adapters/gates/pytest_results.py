@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from remand.adapters.gates import python_results as told
+from remand.adapters.gates import python_results as sender
 
 _PIPE = os.environ.pop("REMAND_RESULTS", "")
 _FILES = [name for name in os.environ.pop("REMAND_TEST_FILES", "").split("\n") if name]
@@ -68,7 +68,7 @@ def _watch_statements() -> None:
         run_original(self, mod)
 
     # Rewritten code looks it up under this name in that module; a nested pytest does not find it.
-    setattr(rewrite, _NOTE, told.note)
+    setattr(rewrite, _NOTE, sender.note)
     rewrite._write_pyc = lambda *args: False  # noqa: SLF001, ARG005 - as below
     rewrite.AssertionRewriter.visit_Assert = visit  # type: ignore[method-assign]  # pytest has no hook for it
     rewrite.AssertionRewriter.run = run  # type: ignore[method-assign]  # as above
@@ -77,12 +77,12 @@ def _watch_statements() -> None:
 if _PIPE:
     _leave_no_trace()
     try:
-        told.open_pipe(_PIPE)
+        sender.open_pipe(_PIPE)
         _watch_statements()
-        told.watch_methods()
+        sender.watch_methods()
     except (OSError, ImportError, AttributeError):
         pass
-    told.tell(kind="start", takes_files=True)
+    sender.send_record(kind="start", takes_files=True)
 
 
 @pytest.hookimpl(trylast=True)
@@ -101,16 +101,16 @@ def _path_of(item: Any) -> str:
 
 
 def pytest_collection_finish(session: Any) -> None:
-    told.tell_collected([item.nodeid for item in session.items])
+    sender.send_collected([item.nodeid for item in session.items])
 
 
 @pytest.hookimpl(hookwrapper=True, tryfirst=True)
 def pytest_runtest_protocol(item: Any) -> Iterator[None]:
-    told.state.path = _path_of(item)
-    told.state.held = set()
+    sender.state.path = _path_of(item)
+    sender.state.held = set()
     _state.is_called = False
     yield
-    told.state.path = ""
+    sender.state.path = ""
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -119,20 +119,20 @@ def pytest_runtest_call() -> None:
 
 
 def pytest_runtest_logreport(report: Any) -> None:
-    is_read = told.state.path in _state.read and _state.is_called
-    told.tell(
+    is_read = sender.state.path in _state.read and _state.is_called
+    sender.send_record(
         kind="result",
         id=report.nodeid,
         when=report.when,
         outcome=report.outcome,
         is_part=type(report).__name__ != "TestReport",
-        lines=sorted(told.state.held) if is_read else None,
+        lines=sorted(sender.state.held) if is_read else None,
     )
 
 
 def pytest_collectreport(report: Any) -> None:
     if report.outcome == "failed":
-        told.tell(kind="uncollected", id=report.nodeid)
+        sender.send_record(kind="uncollected", id=report.nodeid)
 
 
 def pytest_sessionstart(session: Any) -> None:
@@ -141,4 +141,4 @@ def pytest_sessionstart(session: Any) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_unconfigure() -> None:
-    told.tell(kind="end", status=int(getattr(_state.session, "exitstatus", -1)))
+    sender.send_record(kind="end", status=int(getattr(_state.session, "exitstatus", -1)))

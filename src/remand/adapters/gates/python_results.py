@@ -69,7 +69,7 @@ def open_pipe(path: str) -> None:
     state.pipe = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
 
 
-def tell(**record: Any) -> None:
+def send_record(**record: Any) -> None:
     """Sends one record; if nobody reads the pipe, no test fails because of that."""
     if state.pipe < 0 or state.process_id() != PROCESS:
         return
@@ -81,10 +81,10 @@ def tell(**record: Any) -> None:
         state.pipe = -1
 
 
-def tell_collected(ids: list[str]) -> None:
+def send_collected(ids: list[str]) -> None:
     """Reports the ids of the tests before the first one runs."""
     for at in range(0, len(ids), MAX_IDS):
-        tell(kind="collected", ids=ids[at : at + MAX_IDS])
+        send_record(kind="collected", ids=ids[at : at + MAX_IDS])
 
 
 def note(path: str, line: int) -> None:

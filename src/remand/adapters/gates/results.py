@@ -22,11 +22,11 @@ from remand.app.gates.ports import MIB, ResultWatch
 from remand.integrity.result_records import ResultRecord
 
 _OWN = os.path.dirname(__file__)
-_COMMON = "from remand.adapters.gates import python_results as told\n"
+_COMMON = "from remand.adapters.gates import python_results as sender\n"
 """The import by which our own tools see the common module; at run time it is loaded differently."""
 _LOADED = """import types
-told = types.ModuleType("told")
-for _name, _space in (("told", told.__dict__), ("plugin", globals())):
+sender = types.ModuleType("sender")
+for _name, _space in (("sender", sender.__dict__), ("plugin", globals())):
     with open(f"{__file__}.{_name}", encoding="utf-8") as _file:
         exec(compile(_file.read(), "<results>", "exec"), _space)
 """
@@ -77,7 +77,7 @@ def _write_python_plugin(place: str, plugin: str) -> str:
     name = f"remand_results_{token_hex(8)}"
     path = os.path.join(place, f"{name}.py")
     _write_new(path, _LOADED)
-    _write_new(f"{path}.told", _plugin_text("python_results.py"))
+    _write_new(f"{path}.sender", _plugin_text("python_results.py"))
     _write_new(f"{path}.plugin", _plugin_text(plugin).replace(_COMMON, ""))
     return name
 
@@ -416,12 +416,12 @@ def watch_results(
     os.mkdir(place, 0o700)
     pipe = os.path.join(place, "pipe")
     os.mkfifo(pipe, 0o600)
-    told_by, environment = load(command, place)
+    watched_command, environment = load(command, place)
     if files and VARIABLE in environment:
         environment[FILES_VARIABLE] = "\n".join(files)
     reader = _PipeReader(pipe)
     try:
-        yield ResultWatch(told_by, environment, lambda: (*reader.records(), *_closed_runs(place)))
+        yield ResultWatch(watched_command, environment, lambda: (*reader.records(), *_closed_runs(place)))
     finally:
         reader.records()
 

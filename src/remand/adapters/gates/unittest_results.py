@@ -16,7 +16,7 @@ from inspect import unwrap
 from types import CodeType
 from typing import Any
 
-from remand.adapters.gates import python_results as told
+from remand.adapters.gates import python_results as sender
 
 _PIPE = os.environ.pop("REMAND_RESULTS", "")
 _FILES = {os.path.abspath(name) for name in os.environ.pop("REMAND_TEST_FILES", "").split("\n") if name}
@@ -97,20 +97,20 @@ def _held_lines(test: Any) -> list[int] | None:
     """The lines where assertions of a test passed; None if not all of its assertions are noted."""
     method = getattr(test, getattr(test, "_testMethodName", ""), None)
     code = getattr(unwrap(method), "__code__", None) if method else None
-    is_watched = code is not None and code.co_filename == told.state.path and not _has_statements(code)
-    return sorted(told.state.held) if is_watched else None
+    is_watched = code is not None and code.co_filename == sender.state.path and not _has_statements(code)
+    return sorted(sender.state.held) if is_watched else None
 
 
 def _begin(result: Any, test: Any) -> None:
     if _state.test is None and _state.depth == 1:
         _state.result, _state.test, _state.outcome = result, test, ""
         _state.begun = _state.clock()
-        told.state.path, told.state.held = _path_of(test), set()
+        sender.state.path, sender.state.held = _path_of(test), set()
 
 
 def _end(result: Any, test: Any) -> None:
     if result is _state.result and test is _state.test and _state.outcome:
-        told.tell(
+        sender.send_record(
             kind="result",
             when="call",
             id=_id_of(test),
@@ -119,13 +119,13 @@ def _end(result: Any, test: Any) -> None:
             seconds=_state.clock() - _state.begun,
         )
     if test is _state.test:
-        _state.test, told.state.path = None, ""
+        _state.test, sender.state.path = None, ""
 
 
 def _add(outcome: str, result: Any, test: Any, *rest: Any) -> None:
     """Records one outcome of a test: a failure overrides everything; otherwise the first outcome counts."""
     if _state.test is None and outcome == "failed" and _state.depth == 1:
-        told.tell(kind="uncollected", id=str(test))  # the setup of a class or a module failed
+        sender.send_record(kind="uncollected", id=str(test))  # the setup of a class or a module failed
     elif result is _state.result and test is _state.test and (rest[1:] != (None,)):
         _state.outcome = "failed" if outcome == "failed" else _state.outcome or outcome
 
@@ -172,13 +172,15 @@ def _watch_program() -> None:
             if _state.depth == 1:
                 if _FILES:
                     _leave_out_files(self.test)
-                told.tell_collected(_name_tests(self.test))
+                sender.send_collected(_name_tests(self.test))
             original(self)
         finally:
             result = getattr(self, "result", None)
             if _state.depth == 1 and result is not None:
                 # If no test ran, the exit code depends on the Python release, so the record has none.
-                told.tell(kind="end", status=int(not result.wasSuccessful()) if result.testsRun else -1)
+                sender.send_record(
+                    kind="end", status=int(not result.wasSuccessful()) if result.testsRun else -1
+                )
             _state.depth -= 1
 
     unittest.TestProgram.runTests = run_tests  # type: ignore[method-assign]  # unittest has no hook for it
@@ -186,13 +188,13 @@ def _watch_program() -> None:
 
 if _PIPE:
     try:
-        told.open_pipe(_PIPE)
-        told.watch_methods()
+        sender.open_pipe(_PIPE)
+        sender.watch_methods()
         _watch_results()
         _watch_program()
     except (OSError, ImportError, AttributeError):
         pass
-    told.tell(kind="start", takes_files=True)
+    sender.send_record(kind="start", takes_files=True)
     # As `-m` sets it, instead of the folder of this script.
     sys.path[0] = os.getcwd()
     runpy.run_module("unittest", run_name="__main__", alter_sys=True)

@@ -259,7 +259,8 @@ class StagedCommit:
         arguments = ("merge-base", "--is-ancestor", commit, self._commit)
         return not self._repository.run(*arguments, environment=self._cuts).returncode
 
-    def hand_over(self) -> None:
+    def store_objects(self) -> None:
+        """Writes the objects of the commit into the repository."""
         keeping = ("unpack-objects", "-q") if self._count <= FEW else ("index-pack", "--stdin")
         reason = self._pipe(self._cuts, self._cuts | {"GIT_OBJECT_DIRECTORY": self._real}, keeping)
         if reason:

@@ -409,7 +409,7 @@ class SubmissionStore:
                 raise EnvironmentFault(f"This pack is not self-contained: {git_error(indexed.stderr)}.")
             here = self._branches.existing_commits(known)
             with stage_commit(offered.path, self._place.common_dir, commit, here, scratch) as stage:
-                stage.hand_over()
+                stage.store_objects()
         updated = run_git(self._place.common_dir, "update-ref", submission_ref(task_id, commit), commit)
         if updated.returncode:
             raise EnvironmentFault(f"Commit {commit[:12]} cannot be kept: {git_error(updated.stderr)}.")

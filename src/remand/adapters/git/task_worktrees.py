@@ -83,7 +83,7 @@ class GitTaskWorktree:
             self._write_note(branch, tip)
         return tip
 
-    def look(self, branch: str, ours: SetupFiles) -> WorktreeState:
+    def inspect(self, branch: str, setup_files: SetupFiles) -> WorktreeState:
         """The worktree's state. Uses our own index, which knows how the files looked, not the agent's."""
         tip = self._branches.tip(branch)
         is_private = self.private.is_made()
@@ -95,10 +95,13 @@ class GitTaskWorktree:
             return WorktreeState(head, (obstacle.decode("utf-8", "replace"),))
         if head in ("", tip) or not is_private:
             return WorktreeState(
-                head, self._uncommitted_files(head or tip, self.linked.objects, ours, is_private=is_private)
+                head,
+                self._uncommitted_files(head or tip, self.linked.objects, setup_files, is_private=is_private),
             )
         with self._stage(head) as stage:
-            return WorktreeState(head, self._uncommitted_files(head, stage.objects, ours, is_private=True))
+            return WorktreeState(
+                head, self._uncommitted_files(head, stage.objects, setup_files, is_private=True)
+            )
 
     def import_commits(self, branch: str, *, is_confined: bool) -> str:
         """Imports the commits of a confined agent into the branch and updates the worktree. Returns the branch's tip."""
@@ -124,7 +127,7 @@ class GitTaskWorktree:
             self._write_note(branch, head)
         return head
 
-    def retire(self, *, is_kept: bool = True) -> None:
+    def remove(self, *, is_kept: bool = True) -> None:
         """Saves uncommitted work and removes the worktree; removes the branch only if it was never used."""
         self._clear()
         note = self._note()
@@ -186,7 +189,7 @@ class GitTaskWorktree:
             return True
         try:
             with self._stage(commit) as stage:
-                stage.hand_over()
+                stage.store_objects()
         except EnvironmentFault as fault:
             if linked_worktree.NO_ROOM in str(fault):
                 raise
@@ -291,7 +294,7 @@ class GitTaskWorktree:
             is_forward = stage.is_ancestor(tip)
             if not is_forward and tip != start:
                 raise RefMoved(_moved_message(branch, self._task_id, tip))
-            stage.hand_over()
+            stage.store_objects()
         if not is_forward:
             self._branches.keep_commit(self._task_id, tip)
         try:
@@ -312,15 +315,18 @@ class GitTaskWorktree:
         return {note.tip, self._branches.tip(note.branch), *map(self._branches.commit_at, self._bases)}
 
     def _uncommitted_files(
-        self, commit: str, objects: str, ours: SetupFiles, *, is_private: bool
+        self, commit: str, objects: str, setup_files: SetupFiles, *, is_private: bool
     ) -> tuple[str, ...]:
         if not is_private and self.linked.has_index():
             with suppress(EnvironmentFault):
                 return _work_paths(
-                    linked_worktree.changed_paths(self.linked, self.linked.index, commit, objects), ours
+                    linked_worktree.changed_paths(self.linked, self.linked.index, commit, objects),
+                    setup_files,
                 )
         with linked_worktree.temporary_index(self.linked, commit, objects) as index:
-            return _work_paths(linked_worktree.changed_paths(self.linked, index, commit, objects), ours)
+            return _work_paths(
+                linked_worktree.changed_paths(self.linked, index, commit, objects), setup_files
+            )
 
     # ------------------------------------------------------------------------------------------------- notes
 
@@ -345,9 +351,9 @@ class GitTaskWorktree:
             self._trash.throw(path)
 
 
-def _work_paths(found: list[linked_worktree.ChangedPath], ours: SetupFiles) -> tuple[str, ...]:
+def _work_paths(found: list[linked_worktree.ChangedPath], setup_files: SetupFiles) -> tuple[str, ...]:
     paths = ((one.path.decode("utf-8", "replace"), one.how != "??") for one in found)
-    work = (path for path, is_tracked in paths if ours.is_work(path, is_tracked=is_tracked))
+    work = (path for path, is_tracked in paths if setup_files.is_work(path, is_tracked=is_tracked))
     return tuple(islice(work, NAMED))
 
 
@@ -371,10 +377,10 @@ class GitWorktrees:
         folder: str,
         *,
         base: str = "",
-        ours: Collection[str] = (),
+        written: Collection[str] = (),
         guarded: Collection[str] = (),
     ) -> None:
-        """`base` is the branch that work is compared with, `ours` are Remand's own files in a worktree.
+        """`base` is the branch that work is compared with, `written` are the files of Remand's set-up in a worktree.
 
         `guarded` are those of them that agents must not change.
         """
@@ -383,8 +389,8 @@ class GitWorktrees:
         self._own = os.path.join(self.folder, OWN)
         self._branches = Branches(self._common_dir, place.root)
         self._bases = (f"refs/heads/{base}", f"refs/remotes/origin/{base}") if base else ()
-        self._ours = tuple(sorted(ours))
-        self._own_files = SetupFiles(ours, guarded)
+        self._written = tuple(sorted(written))
+        self._own_files = SetupFiles(written, guarded)
         self.before: Callable[[str], None] = lambda _: None
         """Has the clone have the commit that work begins at, where another machine said which."""
 
@@ -414,7 +420,7 @@ class GitWorktrees:
     def inspect(self, worktree: TaskWorktree) -> WorktreeState:
         with self._locked_worktree(worktree.task_id) as locked:
             require_valid_branch(worktree.branch)
-            return locked.look(worktree.branch, self._own_files)
+            return locked.inspect(worktree.branch, self._own_files)
 
     def import_commits(self, worktree: TaskWorktree) -> str:
         with self._locked_worktree(worktree.task_id) as locked:
@@ -428,7 +434,7 @@ class GitWorktrees:
 
     def remove(self, task_id: str, *, is_kept: bool = True) -> None:
         with self._locked_worktree(task_id) as worktree:
-            worktree.retire(is_kept=is_kept)
+            worktree.remove(is_kept=is_kept)
         self._trash.empty_soon()
 
     def names(self) -> list[str]:
@@ -465,7 +471,7 @@ class GitWorktrees:
     def _agent_git_settings(self) -> AgentGitSettings:
         refs = {name: commit for name in self._bases if (commit := self._branches.commit_at(name))}
         name, email = self._identity
-        return AgentGitSettings(refs=refs, name=name, email=email, excluded=self._ours)
+        return AgentGitSettings(refs=refs, name=name, email=email, excluded=self._written)
 
     def _known_tasks(self) -> set[str]:
         """Every task that has files here or an entry in the repository, complete or not."""

@@ -347,7 +347,7 @@ def objects(content: bytes, shape: type[Shape]) -> Iterator[Shape | str]:
         try:
             yield decode(line)
         except (ValueError, RecursionError):
-            yield _second_look(line, shape)
+            yield _decode_slowly(line, shape)
 
 
 def values(text: str) -> Iterator[object]:
@@ -376,7 +376,7 @@ def _read(content: bytes, shape: type[Shape]) -> Shape:
         return msgspec.convert(json.loads(text, strict=False, parse_constant=str), shape)
 
 
-def _second_look(line: bytes, shape: type[Shape]) -> Shape | str:
+def _decode_slowly(line: bytes, shape: type[Shape]) -> Shape | str:
     try:
         return _read(line, shape)
     except (ValueError, RecursionError):
