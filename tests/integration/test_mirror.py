@@ -193,21 +193,6 @@ class TestHistory:
         mirror.fetch_commit(work)
         assert mirror.is_ancestor(base, work)
 
-    def test_commits_that_nobody_asks_for_are_forgotten(
-        self, mirror: GitMirror, source: AgentsRepository, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        base = source.commit({"a": b"1"})
-        commits = [base, *(source.commit({"a": str(n).encode(), ".got/x": b"1"}, base) for n in range(3))]
-        trees = [mirror.fetch_commit(commit) for commit in commits]
-        monkeypatch.setattr("remand.adapters.git.mirror._MANY_PACKS", 1)
-        marks = Path(mirror.repository.path, "refs", "brought")
-        os.utime(marks / commits[1] / "tree", (0, 0))
-        mirror.tidy()
-        assert sorted(path.name for path in marks.iterdir()) == sorted({*commits} - {commits[1]})
-        assert len(list(Path(mirror.repository.path, "objects", "pack").glob("*.pack"))) == 1
-        assert mirror.repository.is_sound()
-        assert [mirror.fetch_commit(commit) for commit in commits] == trees
-
 
 class TestLooking:
     def test_every_kind_of_change_is_told(self, mirror: GitMirror, source: AgentsRepository) -> None:

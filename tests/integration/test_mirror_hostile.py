@@ -67,7 +67,6 @@ class TestPlantedPrograms:
             with checkouts.lend(one) as folder:
                 found = held(folder)
         assert found["c.py"] == text + b"more\n", "no filter, no line ends, no $Id$, no encoding"
-        mirror.tidy(0)
         assert not mirror.repair()
         assert not canary.exists()
 

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import threading
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import wraps
 from typing import Concatenate, ParamSpec, TypeVar
@@ -32,7 +30,6 @@ from remand.adapters.system.files import atomic_write, hold_lock
 from remand.app.errors import EnvironmentFault
 from remand.app.gates.ports import TreeChange
 
-_DAY = 86_400.0
 _ID = re.compile(r"([0-9a-f]{40}|[0-9a-f]{64})\n")
 
 
@@ -63,12 +60,6 @@ class MirroredCommits:
 
     def commits(self) -> list[str]:
         return [commit for _, commit in sorted(self._commits_by_use(), reverse=True)]
-
-    def forget(self, days: float) -> None:
-        """Forgets commits that nobody used for so many days."""
-        for used, commit in self._commits_by_use():
-            if used < time.time() - days * _DAY:
-                shutil.rmtree(os.path.join(self._folder, commit))
 
     def _commits_by_use(self) -> list[tuple[float, str]]:
         found = []
@@ -138,10 +129,8 @@ UNREAD = b"\x00larger than 8 MiB, and therefore not read\x00"
 """Stands for the content of a file above MAX_FILE. It contains a NUL, so it counts as binary."""
 MAX_LINK = 4096
 MAX_LINKS = 10_000
-DAYS = 14
 _ASKED_ABOUT = 32
 """How many recent commits are offered to the source as known."""
-_MANY_PACKS = 40
 _WITHOUT_GOT = ":(exclude,top,literal).got"
 
 _Given = ParamSpec("_Given")
@@ -262,16 +251,6 @@ class GitMirror:
                 except EnvironmentFault:  # The next use reports the error.
                     continue
             return True
-
-    def tidy(self, days: float = DAYS) -> None:
-        """Forgets commits that nobody used for so many days. Slow, so callers should not wait for it."""
-        require_private(self._folder)
-        with self._threads, hold_lock(self._lock):
-            self._mirrored.forget(days)
-            if len(os.listdir(os.path.join(self.repository.path, "objects", "pack"))) > _MANY_PACKS:
-                expiry = f"{DAYS}.days"
-                self.repository.run("repack", "-A", "-d", "-q", f"--unpack-unreachable={expiry}", seconds=900)
-                self.repository.run("prune", f"--expire={expiry}", seconds=900)
 
     def close(self) -> None:
         self.objects.close()
