@@ -220,7 +220,7 @@ class TestInit:
         said = repository.call("init", "--hosts", "claude,cursor")
 
         assert said.code == 3
-        assert ".cursor/mcp.json is left as it is" in said.data["message"]
+        assert ".cursor/mcp.json was not changed" in said.data["message"]
         assert not (repository.path / ".mcp.json").exists()
         assert not (repository.path / ".claude").exists()
 

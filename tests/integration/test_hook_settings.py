@@ -113,7 +113,7 @@ class TestFiles:
     def test_nothing_is_written_when_one_file_is_unusable(self, root: Path) -> None:
         (root / ".qwen").mkdir()
         (root / ".qwen" / "settings.json").write_text("{ // mine\n}")
-        with pytest.raises(EnvironmentFault, match=r"\.qwen/settings\.json is left as it is: it is not JSON"):
+        with pytest.raises(EnvironmentFault, match=r"\.qwen/settings\.json was not changed: it is not JSON"):
             install_hosts(str(root), ["claude", "qwen"], "/opt/remand")
 
         assert not (root / ".claude").exists()
