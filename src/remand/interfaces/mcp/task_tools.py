@@ -50,7 +50,7 @@ class SubTaskInput(tools.Row):
 
 
 class AgentTools:
-    """What an agent does with tasks."""
+    """The tools of an agent, for tasks."""
 
     def __init__(self, runner: CommandRunner, identity: tools.ServerIdentity) -> None:
         self._runner = runner
@@ -74,7 +74,7 @@ class AgentTools:
     async def next_task(
         self, task: Annotated[str, Meta(description="a specific task; empty: the next that suits you")] = ""
     ) -> tools.TaskClaimResult:
-        """Claim a task and read what it is. Feedback of reviewers and gates stands first in `prompt`: act on it.
+        """Claim a task and read it. Feedback from reviewers and gates comes first in `prompt`: act on it.
         Commit on `branch`, then call submit.
         """
         own = await self._identity.last_known()
@@ -132,8 +132,8 @@ class AgentTools:
         )
 
     async def feedback(self, task: TaskName) -> tools.FeedbackResult:
-        """Read a task with all that reviewers, gates and the user have said about it. Unread feedback keeps work
-        from being submitted.
+        """Read a task with all feedback from reviewers, gates and the user. Work with unread feedback cannot
+        be submitted.
         """
         answer = await self._runner.call("task prompt", task)
         return tools.result(
@@ -150,7 +150,7 @@ class AgentTools:
         pr: Annotated[int, Meta(description="number of its pull request")] = 0,
     ) -> tools.SubmitResult:
         """Claim that a task is done at a commit. The gates measure that commit, which can take minutes; REJECTED
-        comes back as `refused: gate_rejected` with figures. Uncommitted work is not seen.
+        is returned as `refused: gate_rejected` with figures. Uncommitted work does not count.
         """
         submitting = asyncio.ensure_future(
             self._runner.call("task submit", task, commit=commit, branch=branch, pr=pr or "")
@@ -191,8 +191,8 @@ class AgentTools:
             float | None, Meta(description="by what factor the scope grew")
         ] = None,
     ) -> tools.RejectionResult:
-        """Say that the task you hold cannot be done as it stands, with a record of what was tried. It is judged by its
-        substance: valid, it ends your duty; else `issues` say what is missing and the work continues.
+        """Reject the task that you hold because it cannot be done as described, with a record of what was tried. If the
+        record is valid, your work on the task ends; otherwise `issues` say what is missing, and you continue.
         """
         handoff_id = handoff or await self._handoff(task or await self._own_task())
         answer = await self._runner.call(
@@ -247,11 +247,11 @@ class AgentTools:
         task: TaskName,
         reason: Annotated[str, Meta(description="what to wait for, such as a task's id")],
     ) -> tools.TaskToolResult:
-        """Say that you wait for something outside, and stop. Once for each task."""
+        """Report that you wait for an external condition, and stop. Once for each task."""
         return _task_result(await self._runner.call("task wait", task, for_=reason), "You may stop.")
 
     async def release(self, task: TaskName, reason: Reason = "") -> tools.TaskToolResult:
-        """Give a task back untouched. Once for each task."""
+        """Return a task to its queue unchanged. Once for each task."""
         return _task_result(
             await self._runner.call("task release", task, reason=reason), "Call next_task for other work."
         )
@@ -261,13 +261,13 @@ class AgentTools:
         return _task_result(await self._runner.call("task continue", task, reason=reason), "You may stop.")
 
     async def heartbeat(self, task: TaskName) -> tools.TaskToolResult:
-        """Say that you are still at work, so that the task is not given to another."""
+        """Report that you are still working, so that the task is not given to another agent."""
         return _task_result(await self._runner.call("task heartbeat", task), "Go on.")
 
     async def status(
         self, task: Annotated[str, Meta(description="a task; empty: all that are open")] = ""
     ) -> tools.TaskStatusResult:
-        """Show where a task stands, or all open tasks, with what the gates hold."""
+        """Show the status of a task, or of all open tasks, with the findings that the gates hold."""
         if not task:
             return _status_of_all((await self._runner.call("task list")).data)
         answer = await self._runner.call("task show", task)
@@ -329,7 +329,7 @@ FINDING_HELP = "what must be fixed, as `path:line: text` or text alone"
 
 
 class ReviewTools:
-    """What a reviewer does with submissions."""
+    """The tools of a reviewer, for submissions."""
 
     def __init__(self, runner: CommandRunner, identity: tools.ServerIdentity) -> None:
         self._runner = runner
@@ -384,7 +384,7 @@ class ReviewTools:
             Meta(description="what you checked and found correct, one entry per place, as `path:line: text`"),
         ],
     ) -> tools.ReviewResult:
-        """Accept a submission at the commit that you have read. The task is done then."""
+        """Accept a submission at the commit that you have read. The task is then done."""
         answer = await self._runner.call("review approve", task, commit=commit, checked=checked)
         return tools.result(tools.ReviewResult, tools.result_fields(answer))
 
@@ -415,7 +415,7 @@ class ReviewTools:
         reason: Annotated[str, Meta(description="why it was wrong")],
         review: Annotated[str, Meta(description="the rejection; empty: your latest in force")] = "",
     ) -> tools.ReviewResult:
-        """Take a rejection of yours back, with its count and its lockout."""
+        """Retract a rejection of yours, with its count and its lockout."""
         answer = await self._runner.call("review retract", task, reason=reason, review=review)
         return tools.result(tools.ReviewResult, tools.result_fields(answer))
 
@@ -459,7 +459,7 @@ DecisionName = Literal[
 
 
 class DecisionTools:
-    """What the director and the user decide. Where the client can, the user is asked in a form."""
+    """The tools of the director and the user, for decisions. If the client supports forms, the user is asked in one."""
 
     def __init__(self, runner: CommandRunner, identity: tools.ServerIdentity) -> None:
         self._runner = runner
@@ -490,15 +490,15 @@ class DecisionTools:
         option: Annotated[str, Meta(description="key of an option; empty: the user is asked")] = "",
         guidance: Annotated[str, Meta(description="guidance for the agent that continues")] = "",
     ) -> tools.InboxResult:
-        """Answer a question in the user's name, only with what the user has said. Without an option the user
-        is asked in a form where the client can, and else the questions are listed.
+        """Answer a question in the user's name, only with what the user has said. Without an option, the user is
+        asked in a form if the client supports that; otherwise the questions are listed.
         """
         if not option:
             return await self._ask_user(question, request) or await self._inbox_result(HOW)
         return await self._give_answer(question or await self._oldest(), option, guidance)
 
     async def _ask_user(self, named: str, request: ClientRequest) -> tools.InboxResult | None:
-        """What came of asking the user in a form; None when nobody is to be asked: an agent's word is not the user's."""
+        """The answer that the user gave in a form; None if no form may be shown, because an agent's answer is not the user's."""
         if not request.has_forms or not (await self._identity.last_known()).is_user:
             return None
         answer = request.form_answer
