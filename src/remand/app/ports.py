@@ -1,4 +1,4 @@
-"""The ports: what the use cases need from outside, in a handful of methods each."""
+"""The ports: what the use cases need from outside, in a few methods each."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class Sources(Protocol):
         """Every file's path at a commit."""
 
     def is_merged(self, commit: str) -> bool:
-        """True when a commit is part of the base branch."""
+        """True if a commit is part of the base branch."""
 
     def merged_commit_text(self, commit: str) -> str:
         """The message and changed paths of a commit on the base branch; empty for any other commit."""
@@ -122,7 +122,7 @@ class SupportingRun(NamedTuple):
 
 
 class Journal(Protocol):
-    """What agents really ran, as observed by the hooks."""
+    """The commands that agents ran, as observed by the hooks."""
 
     def find_supporting_run(self, task_id: str, agent: str, attempt: str) -> SupportingRun | None:
         """A run by the agent on the task that matches a claimed attempt; None if there is none."""
@@ -142,7 +142,7 @@ class TrackedFiles(Protocol):
         """Changes when the set of tracked files may have changed."""
 
     def has(self, path: str) -> bool:
-        """True when git tracks the file."""
+        """True if git tracks the file."""
 
 
 class SessionMarks(Protocol):

@@ -1,4 +1,4 @@
-"""Why an agent may reject a task, and what a director may answer."""
+"""The reasons for which an agent may reject a task, and the answers of a director."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class RejectionReason(Enum):
     INFEASIBLE = auto()
     """The requirements of the task exclude each other."""
     UNCLEAR_REQUIREMENTS = auto()
-    """The task has several possible meanings, and nobody could say which one is meant."""
+    """The task has several possible meanings, and nobody could say which one applies."""
     OBSOLETE = auto()
     """The task is already done, a duplicate, superseded, or about something that no longer exists."""
 
@@ -53,7 +53,7 @@ _STATUS_AFTER = {
 
 
 def parse_reason(value: object) -> RejectionReason | None:
-    """The reason a value names, whatever case it is written in; None when it names none."""
+    """The reason with that name in any case; None if there is none."""
     if isinstance(value, RejectionReason):
         return value
     if not isinstance(value, str):
@@ -62,7 +62,7 @@ def parse_reason(value: object) -> RejectionReason | None:
 
 
 def parse_decision_type(value: object) -> DecisionType | None:
-    """The decision a value names, whatever case it is written in; None when it names none."""
+    """The decision with that name in any case; None if there is none."""
     if isinstance(value, DecisionType):
         return value
     if not isinstance(value, str):

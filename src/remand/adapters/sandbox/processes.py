@@ -159,7 +159,7 @@ def is_argument_in_use(word: str) -> bool:
 
 
 class OrphanKiller:
-    """Kills what a killed holder left, in a thread of its own, for callers that may not wait."""
+    """Kills the processes that a killed holder left, in a thread of its own, for callers that cannot wait."""
 
     def __init__(self, holder: int, mark: str, seconds: float) -> None:
         self._arguments = (holder, mark, seconds)
@@ -168,7 +168,7 @@ class OrphanKiller:
         """True when something would not end."""
 
     def is_done(self) -> bool:
-        """Starts the thread at the first call; True when nothing is left, or the time is up."""
+        """Starts the thread at the first call; True if no process is left, or the time is up."""
         if self._thread is None:
             self._thread = threading.Thread(target=self._run, daemon=True)
             self._thread.start()
@@ -282,7 +282,7 @@ class OutputStream:
             fcntl.fcntl(self.descriptor, fcntl.F_SETPIPE_SZ, PIPE_SIZE)
 
     def read(self) -> bytes | None:
-        """Reads what is available: None if nothing is, empty at the end."""
+        """Reads the available output: None if there is none, empty at the end."""
         part = self._pipe.read(CHUNK)
         if part:
             self.kept.add(part)

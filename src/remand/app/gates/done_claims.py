@@ -40,7 +40,7 @@ from remand.ledger.order import order_key
 BROKEN_GATE = "A gate cannot run, which is not your fault: the user has been asked to fix it, and the task continues after that. This session may stop."
 HELD_AS_REJECTED_BEFORE = "HELD: this same change was rejected before, and the user decides whether it may pass now. This session may stop or claim another task."
 MAX_COMMANDS = 5000
-"""How much of a message commands may take, in characters; hosts show 10,000 in all."""
+"""The most characters of the commands in a message; hosts show 10,000 in all."""
 VERDICT_EVENTS = (GatePassed, GateRejected, GateHeld, GateErrored)
 
 

@@ -49,7 +49,7 @@ class JobTaken(Exception):  # noqa: N818 - a state of the job, not a fault
 
 
 class LabelsMissing(EnvironmentFault):
-    """The worker lacks labels that the job needs by now: the job goes back, for a worker that has them."""
+    """The worker lacks labels that the job now needs: the job returns to the queue for a worker that has them."""
 
     def __init__(self, labels: Sequence[str]) -> None:
         super().__init__(f"It needs a worker with the labels {', '.join(labels)} by now.")
@@ -66,10 +66,10 @@ class Chore:
     def __init__(self, name: str, seconds: float, work: Callable[[], str | None]) -> None:
         self.name = name
         self.trouble = ""
-        """What kept it from being done; empty when nothing did."""
+        """Why it could not be done; empty if it was done."""
         self.seconds = seconds
         self._work = work
-        """Returns what kept it from being done, if anything."""
+        """Does the work; returns why it could not be done, if so."""
         self._next = 0.0
         self._thread: threading.Thread | None = None
 
@@ -96,7 +96,7 @@ class Chore:
 
 
 class WorkerTerms(NamedTuple):
-    """What a worker does, and until when."""
+    """The work of a worker, and until when it works."""
 
     handlers: Mapping[str, JobHandler]
     """The handlers by kind of job."""
