@@ -56,7 +56,7 @@ PARTS: Parts = (("incoming", 20), ("claimed", 1), ("provisional", 1), ("rejected
 def run(report: Report) -> None:
     """Prints a table for each store."""
     full = report.scale.name == "full"
-    events, tasks = (1_000_000, 100_000) if full else (report.scale.events // 4, report.scale.tasks // 40)
+    events, tasks = (1_000_000, 100_000) if full else (100_000, 10_000)
     opened = new_ledger(os.path.join(report.folder, "years"))
     _measure(report, opened, events, tasks, "")
     with postgres.server() as conninfo:

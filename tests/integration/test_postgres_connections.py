@@ -14,11 +14,15 @@ import psycopg
 import pytest
 from msgspec.structs import replace
 
+from remand.adapters.stores import postgres_schema as own
+from remand.adapters.stores import sqlite_schema as sql
 from remand.adapters.stores.postgres import PostgresStore
-from remand.adapters.stores.postgres_tables import PostgresTransaction
+from remand.adapters.stores.postgres_tables import _TASKS_AT_ONCE, PostgresTransaction
 from remand.app.board import read_task_page
 from remand.app.errors import EnvironmentFault, StoreAway, StoreConflict, StoreRejected
+from remand.app.events.task_folds import task_events
 from remand.app.group_commit import GroupCommit
+from remand.app.inbox.decisions import open_questions
 from remand.app.requests import Acceptance, Request, Rules
 from remand.domain import commands as c
 from remand.domain.access.team import USER
@@ -291,3 +295,40 @@ def test_a_page_is_planned_by_its_values_however_often_it_was_read(database: str
 
     assert prepared, "other statements are planned once"
     assert not [text for (text,) in prepared if "nullif(" in text]
+
+
+def test_a_page_of_an_agents_tasks_comes_from_its_own_index(database: str) -> None:
+    store = SharedFakeLedger(database).store
+    with psycopg.connect(database) as connection:
+        connection.execute(f"{own.SETTINGS}; SET enable_seqscan = off")
+        statement = f"EXPLAIN {own.translate(sql.FOUND_OF_AGENT)}"
+        plan = psycopg.RawCursor(connection).execute(statement, ("", 50, "claimed", "", "", "Ada")).fetchall()
+    store.close()
+    assert "task_agent" in str(plan), plan
+
+
+def test_the_histories_of_many_waiting_tasks_are_read_at_once(
+    database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = SharedFakeLedger(database)
+    tasks = [one.add(title=f"Task {number}") for number in range(_TASKS_AT_ONCE + 9)]
+    for task in tasks:
+        one.ask(c.EscalateTask(task_id=task, reason="It is stuck."))
+    asked: list[str] = []
+    execute = psycopg.RawCursor.execute
+
+    def note(cursor: psycopg.RawCursor, query: str, *rest: object, **more: object) -> object:
+        asked.append(query)
+        return execute(cursor, query, *rest, **more)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(psycopg.RawCursor, "execute", note)
+    with one.store.read() as view:
+        questions = open_questions(view, Rules())
+        expected = {task: task_events(view, task) for task in tasks}
+        asked_for_questions = len([text for text in asked if text == own.EVENTS_OF_TASKS])
+        found = {task: task_events(view, task, beside=tasks) for task in tasks}
+    one.store.close()
+
+    assert [question.task_id for question in questions] == tasks
+    assert asked_for_questions == 2
+    assert found == expected

@@ -16,15 +16,18 @@ from contextlib import suppress
 import psycopg
 import pytest
 
+from remand.adapters.stores import postgres as store_module
 from remand.adapters.stores.postgres import PostgresStore
 from remand.adapters.stores.postgres_statements import PostgresStatements
 from remand.app.errors import EnvironmentFault, StoreConflict
+from remand.app.events.task_folds import rebuild_tables
 from remand.app.group_commit import GroupCommit
 from remand.app.requests import Acceptance, Answer, Request
 from remand.domain import commands as c
 from remand.domain.access.team import USER
 from remand.domain.policy import Policy
 from remand.domain.refusals import Refused
+from remand.domain.task import Status
 from remand.ledger.store import TaskFilter
 from tests.support.postgres import empty_ledger
 from tests.support.shared_ledgers import SharedFakeLedger, require_sound_log, run_together
@@ -496,6 +499,9 @@ def test_tables_of_the_first_version_are_brought_up_to_date_and_their_tasks_foun
     old.store.close()
     with psycopg.connect(database) as connection:
         connection.execute("SET search_path TO remand")
+        connection.execute(
+            "DROP FUNCTION count_statuses CASCADE; DROP TABLE status_count; DROP INDEX task_agent"
+        )
         connection.execute("DROP TABLE task_text, shared; DROP INDEX task_status, task_waiting")
         connection.execute("UPDATE task SET marks = 0")
         connection.execute("UPDATE ledger SET value = '1' WHERE key = 'version'")
@@ -505,5 +511,38 @@ def test_tables_of_the_first_version_are_brought_up_to_date_and_their_tasks_foun
     with new.store.read() as view:
         found = view.task_lists.pages.page(TaskFilter(text="bridge"), 9)
         assert [task.title for task in found] == ["Mend the bridge"]
+    assert counted(new) == {"incoming": 2}
     require_sound_log(new.store)
     new.store.close()
+
+
+def counted(one: SharedFakeLedger) -> dict[str, int]:
+    """How many tasks each status has: by the count that is kept, which every task confirms."""
+    with one.store.read() as view:
+        counts = dict(view.queue.counts())
+        assert counts == Counter(task.status for task in view.tasks.every())
+        assert all(view.queue.count(status) == counts.get(status, 0) for status in Status)
+    return counts
+
+
+def test_tasks_are_counted_by_status_whoever_writes_them(
+    writers: Writers, shared_database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, two = writers(2)
+    for number in range(6):
+        writer = (one, two)[number % 2]
+        writer.add()
+        if number % 3:
+            writer.claim(by="Ada")
+    before = counted(one)
+    assert before == {"incoming": 2, "claimed": 4}
+
+    monkeypatch.setattr(store_module, "_COMMITS_A_SUM", 1)
+    one.ask(c.CancelTask(task_id=one.add()))
+    with psycopg.connect(shared_database) as connection:
+        (rows,) = connection.execute("SELECT count(*) FROM remand.status_count").fetchone() or (0,)
+    assert counted(two) == before | {"cancelled": 1}
+    assert rows == 3, "they are added up"
+
+    one.ledger.change(rebuild_tables)
+    assert counted(two) == before | {"cancelled": 1}

@@ -58,7 +58,9 @@ def empty_ledger(url: str) -> None:
     import psycopg
 
     with psycopg.connect(url) as connection:
-        rows = connection.execute("SELECT tablename FROM pg_tables WHERE schemaname = 'remand'").fetchall()
+        rows = connection.execute(
+            "SELECT tablename FROM pg_tables WHERE schemaname = 'remand' AND tablename != 'status_count'"
+        ).fetchall()  # the count of tasks follows the tasks
         for (table,) in rows:
             kept = " WHERE key != 'version'" if table == "ledger" else ""
             connection.execute(f"DELETE FROM remand.{table}{kept}".encode())

@@ -399,7 +399,7 @@ def _inbox_questions(
     with_history |= {task.id for task in (*tasks[few], *alerted[few])}
 
     def events_of(name: str) -> Iterable[Event]:
-        return task_events(view, name) if name in with_history else ()
+        return task_events(view, name, beside=with_history) if name in with_history else ()
 
     status = around.scheduler if around.is_scheduled else None
     unable = unstartable_by_status(status, around.rules.team.members)

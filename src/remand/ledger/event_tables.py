@@ -76,8 +76,8 @@ class EventTable(Protocol):
     def count(self) -> int:
         """The number of events."""
 
-    def of_task(self, task_id: str) -> list[bytes]:
-        """The lines of a task's events, in any order."""
+    def of_task(self, task_id: str, beside: Collection[str] = ()) -> list[bytes]:
+        """The lines of a task's events, in any order. `beside` names tasks that are asked for next: one read may do for all."""
 
     def of_key(self, key: str) -> list[bytes]:
         """The lines that the command with an idempotency key wrote, in order."""

@@ -53,7 +53,7 @@ def alerted(world: FakeLedger, title: str = "Mend the roof") -> str:
 
 def questions(world: FakeLedger) -> list[Question]:
     with world.store.read() as view:
-        return open_questions(view, world.rules, lambda name: task_events(view, name))
+        return open_questions(view, world.rules)
 
 
 def claim(world: FakeLedger, task: str, excess: float) -> str:

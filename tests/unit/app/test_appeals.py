@@ -275,7 +275,7 @@ def test_overriding_it_leaves_the_task_to_others() -> None:
     task, taken = overridden(world)
     world.ask(appeal(taken), "Alice")
     with world.store.read() as view:
-        (question,) = open_questions(view, world.rules, lambda name: task_events(view, name))
+        (question,) = open_questions(view, world.rules)
     assert "OVERRIDE" in [option.key for option in question.options]
 
     world.ask(answer(taken, "OVERRIDE"), "Boss")
@@ -312,7 +312,7 @@ def test_an_appeal_stands_in_the_inbox_where_no_agent_directs() -> None:
     world.ask(appeal(taken), "Alice")
 
     with world.store.read() as view:
-        (question,) = open_questions(view, world.rules, lambda name: task_events(view, name))
+        (question,) = open_questions(view, world.rules)
 
     assert isinstance(question, DecisionQuestion)
     assert "Alice appeals" in question.question

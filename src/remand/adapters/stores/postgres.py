@@ -84,6 +84,7 @@ class PostgresStore:
         """How far the session has come with the last change, perhaps while that is being made; None when that is not known."""
         self._failures = 0
         """How many changes failed while they were committed: none that continued from one of them can be."""
+        self._commits = 0
         self._free: list[Connection] = []
         self._is_closed = False
         self._places = threading.BoundedSemaphore(_MOST_USED)
@@ -266,6 +267,9 @@ class PostgresStore:
                 if transaction.failures_before != self._failures:
                     raise SessionTaken(transaction.first_session)
                 transaction.move_head()
+                self._commits += 1
+                if self._commits % _COMMITS_A_SUM == 0:
+                    transaction.statements.write_later(own.SUM_COUNTS, (own.LOCK_OF_COUNTS,))
                 self._head = transaction.head
                 self._session = self._head.session
                 is_decided = True
@@ -435,6 +439,8 @@ class PostgresStore:
             connection.close()
 
 
+_COMMITS_A_SUM = 64
+"""After so many changes the rows that count tasks are added up."""
 _MOST_FREE = 32
 """Most unused connections in the pool: as many as a server has threads."""
 _MOST_USED = 48

@@ -96,6 +96,8 @@ CREATE TABLE opening(agent TEXT NOT NULL, line TEXT NOT NULL, rank TEXT NOT NULL
 
 LOCK_OF_TABLES, LOCK_OF_GRAPH, LOCK_OF_OPENINGS = 0x52454D414E44, 0x52454D414E45, 0x52454D414E47
 """Advisory locks: for creating tables, for the graph of dependencies, and for who takes the first tasks of a line."""
+LOCK_OF_COUNTS = 0x52454D414E49
+"""The advisory lock for adding up how many tasks have each status."""
 LOCK_OF_CHANGES = 0x52454D414E48
 """The advisory lock that every change shares, and that a change which fences the others holds exclusively."""
 BEGIN_CHANGE = f"BEGIN; SELECT pg_advisory_xact_lock_shared({LOCK_OF_CHANGES})"
@@ -121,6 +123,8 @@ _UPSERTS = {
 
 PAGE_LIMIT = "LIMIT nullif("
 """What a statement has that reads a page: -1 is the embedded ledger's word for all rows."""
+_AGENT = "(state #>> CASE status WHEN 'claimed' THEN '{claim,agent}'::text[] ELSE '{submission,agent}'::text[] END)"
+"""The agent that holds a task."""
 _SUBSTITUTIONS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
     (re.compile(pattern), by)
     for pattern, by in (
@@ -131,7 +135,7 @@ _SUBSTITUTIONS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
         (r"CROSS JOIN (task(?:_text)?) ON", r"JOIN \1 ON"),
         (
             r"json_extract\(state, CASE status WHEN 'claimed' THEN '\$.claim.agent' ELSE '\$.submission.agent' END\)",
-            "state #>> CASE status WHEN 'claimed' THEN '{claim,agent}'::text[] ELSE '{submission,agent}' END",
+            _AGENT,
         ),
         (r"marks & (\d+)", r"(marks & \1) != 0"),
         (r"\(barred != ''\) = 1", "(barred != '')"),
@@ -176,6 +180,8 @@ FENCE_HEADS = "UPDATE head SET changed = changed + 1"
 FENCE_HEAD = f"{FENCE_HEADS} WHERE session = %s"
 """Makes every session's next change fail, so that its process reads the ledger again."""
 _OWN: dict[str, str] = {
+    sql.COUNTS: "SELECT status, sum(tasks)::bigint FROM status_count GROUP BY status HAVING sum(tasks) != 0",
+    sql.COUNT_STATUS: "SELECT coalesce(sum(tasks), 0)::bigint FROM status_count WHERE status = $1",
     sql.ADD_MISSING: "INSERT INTO missing VALUES ($1, $2, $3, $4, $5, $6, false) "
     "ON CONFLICT (session, first, id) DO UPDATE SET last = excluded.last, task = excluded.task, until = excluded.until",
     sql.HAVING_WORD: "SELECT n FROM rejected WHERE words @> ARRAY[trim(both '\"' from $1)] ORDER BY n DESC LIMIT $2",
@@ -189,7 +195,6 @@ _OWN: dict[str, str] = {
     "OR marks & 16 AND (state ->> 'pr')::bigint = $2::bigint",
     sql.ADD_TASK: "INSERT INTO task(id, status, due_at, rank, line, barred, state, marks, at) "
     "VALUES ($1, $2, $3, $4, $5, $6, $7::json, $8, $9)",
-    sql.BULK_TASK: sql.BULK_TASK.replace("?8", "?8::json"),
     sql.CHANGE_TASK: "UPDATE task SET status = $2, due_at = $3, rank = $4, line = $5, barred = $6, state = $7::json, marks = $8, "
     "at = greatest(at, $9) WHERE id = $1",
 }
@@ -247,7 +252,40 @@ CREATE TABLE IF NOT EXISTS task_text(task TEXT PRIMARY KEY, text TEXT NOT NULL, 
 UPDATE ledger SET value = '' WHERE key = 'trust';
 """
 """The columns and indexes for pages of tasks. Clearing the trust makes the ledger fold every task at its next use."""
-MIGRATIONS: tuple[str, ...] = (_schema(_TABLES), _schema(shared_data.TABLE), _schema(_LIST_TABLES))
+_PAGE_TABLES = f"""
+CREATE INDEX task_agent ON task({_AGENT}, status, id) WHERE status IN ('claimed', 'provisional');
+CREATE TABLE status_count(status TEXT NOT NULL, tasks BIGINT NOT NULL);
+INSERT INTO status_count SELECT status, count(*) FROM task GROUP BY status;
+CREATE FUNCTION count_statuses() RETURNS trigger LANGUAGE plpgsql SET search_path = {SCHEMA_NAME} AS $$
+BEGIN
+    IF TG_OP = 'INSERT' THEN
+        INSERT INTO status_count SELECT status, count(*) FROM new_task GROUP BY status;
+    ELSIF TG_OP = 'DELETE' THEN
+        INSERT INTO status_count SELECT status, -count(*) FROM old_task GROUP BY status;
+    ELSE
+        INSERT INTO status_count SELECT status, sum(n)
+        FROM (SELECT status, 1 AS n FROM new_task UNION ALL SELECT status, -1 FROM old_task) AS moved
+        GROUP BY status HAVING sum(n) != 0;
+    END IF;
+    RETURN NULL;
+END $$;
+CREATE TRIGGER count_new AFTER INSERT ON task
+    REFERENCING NEW TABLE AS new_task EXECUTE FUNCTION count_statuses();
+CREATE TRIGGER count_changed AFTER UPDATE ON task
+    REFERENCING OLD TABLE AS old_task NEW TABLE AS new_task EXECUTE FUNCTION count_statuses();
+CREATE TRIGGER count_gone AFTER DELETE ON task
+    REFERENCING OLD TABLE AS old_task EXECUTE FUNCTION count_statuses();
+"""  # noqa: S608 - fixed text
+"""How many tasks each status has, as a sum of rows: a change adds rows, so that no two wait for each other.
+
+The database counts itself, because processes of an older version may still write.
+"""
+MIGRATIONS: tuple[str, ...] = (
+    _schema(_TABLES),
+    _schema(shared_data.TABLE),
+    _schema(_LIST_TABLES),
+    _schema(_PAGE_TABLES),
+)
 """The steps from each version to the next, starting from none. A released step is never changed."""
 VERSION = len(MIGRATIONS)
 
@@ -314,7 +352,18 @@ FROM unnest(
     $1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::bigint[], $9::text[]
 ) AS new(id, status, due_at, rank, line, barred, state, marks, at) WHERE task.id = new.id
 """
+SUM_COUNTS = """
+WITH every AS (DELETE FROM status_count WHERE pg_try_advisory_xact_lock($1) RETURNING status, tasks)
+INSERT INTO status_count SELECT status, sum(tasks) FROM every GROUP BY status HAVING sum(tasks) != 0
+"""
+"""Replaces the rows that count by one for each status, unless another process does so now."""
 AT_ONCE = {
+    sql.BULK_TASK: (
+        "ntttttttn",
+        """INSERT INTO task(n, id, status, due_at, rank, line, barred, state, marks)
+        SELECT n, id, status, due_at, rank, line, barred, state::json, marks FROM unnest($1, $2, $3, $4, $5, $6, $7, $8, $9)
+        AS new(n, id, status, due_at, rank, line, barred, state, marks)""",
+    ),
     sql.ADD_EVENT: ("nttb", "INSERT INTO event SELECT * FROM unnest($1, $2, $3, $4)"),
     sql.ADD_HANDOFF: ("tt", "INSERT INTO handoff SELECT * FROM unnest($1, $2)"),
     sql.ADD_NAME: ("tt", "INSERT INTO name SELECT * FROM unnest($1, $2)"),

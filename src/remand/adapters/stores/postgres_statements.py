@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
 from struct import Struct
 from typing import Any, TypeVar
 
@@ -20,6 +21,8 @@ from remand.domain.instant import Instant
 Connection = psycopg.Connection[tuple[Any, ...]]
 _NAMES_SECONDS = 5.0
 """How long names that other processes added may stay unseen."""
+_MOST_ROWS = 5000
+"""The most rows in one statement."""
 _MISSING, _OUTDATED, _DUE, _OBJECTION = " missing", " outdated", " due", " objection"
 _VALUES = f"""
 SELECT key, value FROM ledger
@@ -255,8 +258,10 @@ class PostgresStatements(Statements):
             self.write_with()
             self._note_own_tasks()
             self._cursor.executemany(own.translate(statement), rows)
-        elif rows := list(rows):
-            self._insert(statement, rows)
+        else:
+            left = iter(rows)
+            while part := list(islice(left, _MOST_ROWS)):
+                self._insert(statement, part)
 
     def _insert(self, statement: str, rows: Sequence[Row]) -> None:
         """Adds the rows that do not exist yet, all at once."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 from hashlib import sha256
+from itertools import chain, dropwhile, islice
 from typing import Any
 
 import msgspec
@@ -34,6 +35,8 @@ from remand.ledger.event_tables import EventEntry, SignedGroup
 from remand.ledger.store import LedgerHead
 
 _HEAD = LedgerHead.__struct_fields__
+_TASKS_AT_ONCE = 64
+"""Of how many tasks a view reads the events at once."""
 
 
 class PostgresEvents(SqliteEvents):
@@ -44,6 +47,8 @@ class PostgresEvents(SqliteEvents):
     def __init__(self, statements: Statements) -> None:
         super().__init__(statements)
         self._numbers = self.statements.known.sessions.copy()
+        self._ahead: dict[str, list[bytes]] = {}
+        """The events of tasks that a view has read at once."""
 
     def add(self, entries: Sequence[EventEntry]) -> None:
         if (change := self.statements.change) is not None and entries:
@@ -68,14 +73,26 @@ class PostgresEvents(SqliteEvents):
         self.follow(numbered)
         return []
 
-    def of_task(self, task_id: str) -> list[bytes]:
+    def of_task(self, task_id: str, beside: Collection[str] = ()) -> list[bytes]:
         change = self.statements.change
+        if change is None and beside:
+            return self._of_many(task_id, beside)
         own_subjects = {entry.subject for entry in self._waiting}
         if change is None or task_id in own_subjects:
             return super().of_task(task_id)
         if task_id not in change.lines:
             self.statements.read_stories(change, {task_id, VOIDS, *change.locked} - own_subjects)
         return change.lines[task_id]
+
+    def _of_many(self, task_id: str, beside: Collection[str]) -> list[bytes]:
+        """The lines of a task's events; a view reads those of several tasks at once."""
+        if task_id not in self._ahead:
+            following = dropwhile(lambda name: name != task_id, beside)
+            names = list(dict.fromkeys((task_id, *islice(chain(following, beside), _TASKS_AT_ONCE))))
+            self._ahead = {name: [] for name in names}
+            for subject, line in self._db.all(own.EVENTS_OF_TASKS, (names,)):
+                self._ahead[subject].append(line)
+        return self._ahead[task_id]
 
     def keep_numbers(self) -> None:
         """Remembers the sessions' numbers for other changes, once they are committed."""

@@ -394,7 +394,7 @@ class SqliteEvents(Table):
         count: int = self._db.value(sql.COUNT_EVENTS)
         return count
 
-    def of_task(self, task_id: str) -> list[bytes]:
+    def of_task(self, task_id: str, beside: Collection[str] = ()) -> list[bytes]:  # noqa: ARG002 - one read costs little here
         if task_id in self._waiting_tasks:
             self._db.settle()
         return self._db.column(sql.EVENTS_OF_TASK, (task_id,))

@@ -31,12 +31,15 @@ from remand.ledger.store import Transaction
 from remand.ledger.traces import TRACED, TRACED_NAMES, Trace, trace_event
 
 
-def task_events(tx: Transaction, task_id: str, names: Collection[str] = ()) -> list[Event]:
+def task_events(
+    tx: Transaction, task_id: str, names: Collection[str] = (), beside: Collection[str] = ()
+) -> list[Event]:
     """A task's events in order, without retracted answers; optionally only those with the given names.
 
+    `beside` has the tasks whose events are asked for next.
     An archived state comes first, and only if the archived lines are not all present and do not contradict it.
     """
-    lines = tx.events.of_task(task_id)
+    lines = tx.events.of_task(task_id, beside)
     whole = (AnswerRetracted, TaskArchived)
     if names and any(codec.may_be_kind(line, kind) for line in lines for kind in whole):
         return [event for event in task_events(tx, task_id) if event.name in names]

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 
+from remand.app.events.task_folds import task_events
 from remand.app.history.rejections import RejectionView, rejection_facts, task_rejections, value_text
 from remand.app.inbox.held_findings import HELD_KIND, HeldQuestion, held_questions, settlement_command
 from remand.app.inbox.objections import (
@@ -73,7 +75,6 @@ class DecisionQuestion(Question, kw_only=True, omit_defaults=False):
 def open_questions(
     view: Transaction,
     rules: Rules,
-    events_of: EventsOf,
     who: Actor | None = None,
     unable: Mapping[str, str] = NOBODY,
     *,
@@ -88,6 +89,7 @@ def open_questions(
     Held findings are included if `who` may settle them. No task is offered to members that cannot be started.
     """
     waiting = view.task_lists.pages.waiting_tasks() if tasks is None else tasks
+    events_of = partial(task_events, view, beside=[task.id for task in waiting])
     found = open_escalations(view, rules.team, events_of, unable, waiting)
     found += decision_questions(view, rules, waiting, events_of, unable)
     found += held_questions(view, rules.team, events_of, who or rules.team.actor(USER), waiting)

@@ -3,7 +3,6 @@
 import pytest
 
 from remand.app.board import BoardContext, read_board
-from remand.app.events.task_folds import task_events
 from remand.app.history.rejections import RejectionView
 from remand.app.inbox import decisions
 from remand.app.inbox.decisions import (
@@ -40,7 +39,7 @@ def rejected(world: FakeLedger, reason: str = "BLOCKER") -> str:
 
 def questions(world: FakeLedger) -> list[Question]:
     with world.store.read() as view:
-        return open_questions(view, world.rules, lambda name: task_events(view, name))
+        return open_questions(view, world.rules)
 
 
 def asked(world: FakeLedger) -> DecisionQuestion:

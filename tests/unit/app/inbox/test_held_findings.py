@@ -55,7 +55,7 @@ def hold(world: FakeLedger, by: str = "Alice", alias: str = "#1", **findings: Ga
 def questions(world: FakeLedger, who: str = "owner", *, confined: bool = False) -> list[Question]:
     actor = world.rules.team.actor(who, confined=confined)
     with world.store.read() as view:
-        return open_questions(view, world.rules, lambda name: task_events(view, name), actor)
+        return open_questions(view, world.rules, actor)
 
 
 def asked(world: FakeLedger, who: str = "owner") -> HeldQuestion:

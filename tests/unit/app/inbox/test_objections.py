@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from remand.app.events.task_folds import rebuild_tables, task_events
+from remand.app.events.task_folds import rebuild_tables
 from remand.app.inbox.decisions import open_questions
 from remand.app.inbox.objections import MAX_LISTED, ObjectionQuestion, task_objections
 from remand.app.requests import Rules
@@ -112,7 +112,7 @@ class Reviewed:
 
     def questions(self) -> list[ObjectionQuestion]:
         with self.world.store.read() as view:
-            found = open_questions(view, self.world.rules, lambda name: task_events(view, name))
+            found = open_questions(view, self.world.rules)
         return [one for one in found if isinstance(one, ObjectionQuestion)]
 
     def hand_in_again(self, commit: str) -> None:

@@ -91,7 +91,6 @@ def _inbox(context: Context) -> Result:
         questions = decisions.open_questions(
             view,
             rules,
-            lambda task_id: task_events(view, task_id),
             verdicts.acting_member(context),
             after_call.scheduler_files.unstartable(
                 context.opened_ledger.folders.status, rules.team.members, context.opened_ledger.place.root
@@ -101,6 +100,8 @@ def _inbox(context: Context) -> Result:
     is_interactive = origin.opened is None and origin.is_terminal and sys.stdin.isatty()
     if questions and is_interactive and not context.call.is_json and not context.is_confined:
         return Result(data, _ask_each(context, questions))
+    if context.call.is_json:
+        return Result(data, "")
     held = {
         question.task_id
         for question in questions

@@ -8,7 +8,6 @@ from typing import Any
 
 import msgspec
 
-from remand.app.events.task_folds import task_events
 from remand.app.history.task_history import SubmissionUnderReview, submissions_under_review
 from remand.app.inbox.decisions import (
     DECISION_KIND,
@@ -217,9 +216,7 @@ def _read_items(query: PageQuery, view: Transaction, entries: list[_Entry]) -> l
     unable = scheduler_files.unstartable(opened.folders.status, rules.team.members, opened.place.root)
     tasks = {entry.task.id: entry.task for entry in entries if entry.task is not None}
     by_task: dict[tuple[str, str], list[Question]] = {}
-    for question in open_questions(
-        view, rules, lambda name: task_events(view, name), query.actor, unable, tasks=list(tasks.values())
-    ):
+    for question in open_questions(view, rules, query.actor, unable, tasks=list(tasks.values())):
         by_task.setdefault((question.task_id, question.kind), []).append(question)
     items: list[InboxItem] = []
     for entry in entries:
