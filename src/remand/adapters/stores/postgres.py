@@ -439,7 +439,7 @@ class PostgresStore:
             connection.close()
 
 
-_COMMITS_A_SUM = 64
+_COMMITS_A_SUM = 256
 """After so many changes the rows that count tasks are added up."""
 _MOST_FREE = 32
 """Most unused connections in the pool: as many as a server has threads."""
