@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import logging
 import secrets
@@ -336,6 +337,8 @@ class ApiServer:
             signal.signal(
                 number, lambda *_: self.stop()
             )  # uvicorn raises the signal again after it has stopped
+        gc.collect()
+        gc.freeze()  # requests would wait while a collection looks at modules and routes, which stay
         self._server.run(sockets=[self._socket])
         if self._tracer is not None:
             self._tracer.close()
