@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from datetime import datetime, timedelta
 
@@ -241,18 +241,13 @@ def test_killed_at_any_moment_the_log_is_whole_and_the_next_call_ends_it(
     done, _ = a_log(repository)
     before = now(repository)
     states = {}
-    start = time.monotonic()
-    whole = machine.copy(repository, "whole")
-    whole.ok("log", "archive", "--before", before)
-    took = time.monotonic() - start
-    kills = campaign(4, 300)
-    for number in range(kills):
-        one = machine.copy(repository, f"killed-{number}")
-        process = machine.start(one.path, REMAND, "log", "archive", "--before", before)
-        with suppress(subprocess.TimeoutExpired):
-            process.wait(took * (number + 1) / kills)
-        process.kill()
-        process.wait()
+
+    def start(number: int) -> Repository:
+        return machine.copy(repository, f"killed-{number}")
+
+    for number, one in enumerate(
+        killed_copies(start, campaign(4, 300), "log", "archive", "--before", before)
+    ):
         shown = one.ok("task", "show", done)
         states[number] = (shown["status"], one.verify())
         one.call("log", "archive", "--before", before)
@@ -263,3 +258,37 @@ def test_killed_at_any_moment_the_log_is_whole_and_the_next_call_ends_it(
         assert len(fresh.segments()) <= 3 + 2, "the old files are gone"
     assert {state for state, _ in states.values()} == {"cancelled"}
     assert all(problems == [] for _, problems in states.values()), states
+
+
+def killed_copies(start: Callable[[int], Repository], kills: int, *words: str) -> Iterator[Repository]:
+    """Repositories in which a command was killed after growing times, up to about those that it takes to its end."""
+    begun = time.monotonic()
+    start(-1).ok(*words)
+    took = time.monotonic() - begun
+    for number in range(kills):
+        one = start(number)
+        process = one.machine.start(one.path, REMAND, *words)
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(took * (number + 1) / kills)
+        process.kill()
+        process.wait()
+        yield one
+
+
+def test_killed_while_it_fetches_the_log_is_whole_and_the_next_call_ends_it(
+    machine: Machine, campaign: Callable[[int, int], int]
+) -> None:
+    repository = machine.repository(config=CONFIG)
+    done, _ = a_log(repository)
+    repository.ok("log", "archive", "--before", now(repository))
+    whole = repository.digest()
+
+    def start(number: int) -> Repository:
+        return machine.clone(repository, f"killed-{number}")
+
+    for number, one in enumerate(killed_copies(start, campaign(2, 60), "log", "archive", "--fetch")):
+        assert one.verify() == [], number
+        assert one.ok("task", "show", done)["status"] == "cancelled"
+        one.ok("log", "archive", "--fetch")
+        assert one.verify() == [], number
+        assert one.digest() == whole, "every line is here"
