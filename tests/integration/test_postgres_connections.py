@@ -106,17 +106,18 @@ def test_a_change_that_waited_when_its_connection_was_cut_is_done_once(
 
 
 def _has_none_left(url: str) -> bool:
-    """Whether a database's other connections end. One connection asks, because one that was just closed would be counted, too."""
+    """True when a database has no connection but the one that asks, once those that were closed are gone."""
+    others = (
+        "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid != pg_backend_pid() "
+        "AND backend_type = 'client backend'"
+    )
     deadline = time.monotonic() + 60
     with psycopg.connect(url, autocommit=True) as connection:
-        while True:
-            found = connection.execute(
-                "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid != pg_backend_pid() "
-                "AND backend_type = 'client backend'"
-            ).fetchone()
-            if found == (0,) or time.monotonic() > deadline:
-                return found == (0,)
+        while connection.execute(others).fetchone() != (0,):
+            if time.monotonic() > deadline:
+                return False
             time.sleep(0.05)
+    return True
 
 
 def test_a_store_that_is_closed_while_a_view_is_open_leaves_no_connection(database: str) -> None:

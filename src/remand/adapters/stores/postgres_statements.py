@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from itertools import islice
 from struct import Struct
 from typing import Any, TypeVar
@@ -113,7 +113,8 @@ def _columns(kinds: str, rows: Sequence[Row]) -> list[ColumnArray]:
     return [_MAKERS[kind](column) for kind, column in zip(kinds, zip(*rows, strict=True), strict=True)]
 
 
-def _texts(values: Sequence[str | None]) -> TextArray:
+def text_array(values: Collection[str | None]) -> TextArray:
+    """Texts as an array."""
     return TextArray(_elements(25, [None if value is None else value.encode() for value in values]))
 
 
@@ -132,7 +133,7 @@ def _elements(oid: int, values: Sequence[bytes | None]) -> bytes:
     return b"".join(parts)
 
 
-_MAKERS: dict[str, Callable[[Any], ColumnArray]] = {"t": _texts, "n": _numbers, "b": _bytes}
+_MAKERS: dict[str, Callable[[Any], ColumnArray]] = {"t": text_array, "n": _numbers, "b": _bytes}
 
 
 class _ArrayDumper(Dumper):
@@ -332,7 +333,9 @@ class PostgresStatements(Statements):
         """Reads the events and groups of all locked tasks at once. Queued events do not belong to them."""
         wanted, groups = list(names - change.lines.keys()), list(names - change.groups.keys())
         change.lines |= {name: [] for name in wanted}
-        lines, rows = self.all_of((own.EVENTS_OF_TASKS, (wanted,)), (own.GROUPS_OF_TASKS, (groups,)))
+        lines, rows = self.all_of(
+            (own.EVENTS_OF_TASKS, (text_array(wanted),)), (own.GROUPS_OF_TASKS, (text_array(groups),))
+        )
         for subject, line in lines:
             change.lines[subject].append(line)
         self._note_groups(change, groups, rows)

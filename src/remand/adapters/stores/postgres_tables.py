@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from remand.adapters.stores import postgres_schema as own
 from remand.adapters.stores import sqlite_schema as sql
-from remand.adapters.stores.postgres_statements import OpenChange, PostgresStatements
+from remand.adapters.stores.postgres_statements import OpenChange, PostgresStatements, text_array
 from remand.adapters.stores.sqlite import SqliteTransaction
 from remand.adapters.stores.sqlite_events import (
     SEQ_BITS,
@@ -109,7 +109,7 @@ class PostgresGroups(SqliteGroups):
             change.groups.clear()
         for group, line, doubt in groups:
             row = (group.session, group.first, group.last, sha256(line).digest(), doubt.value, line)
-            self.statements.write_later(own.ADD_GROUP, (*row, list(named_tasks(group))))
+            self.statements.write_later(own.ADD_GROUP, (*row, text_array(named_tasks(group))))
 
     def rows_of_task(self, task_id: str) -> list[Row]:
         change = self.statements.change
@@ -254,7 +254,7 @@ class PostgresQueue(SqliteQueue):
         for statement in (own.TRY_READY, own.LOCK_READY):
             while found := self._suitable(change, agent, has_team):
                 count = change.claims if statement == own.TRY_READY else 1
-                rows = self._db.all(statement, (list(found), count))
+                rows = self._db.all(statement, (text_array(found), count))
                 change.claims = max(1, change.claims - len(rows))
                 for row in rows:
                     self.statements.note_locked(change, row)
@@ -345,7 +345,11 @@ class PostgresTransaction(SqliteTransaction):
         if numbers or is_linking:
             db.lock_names([*([own.LOCK_OF_GRAPH] if is_linking else ()), *numbers])
         if tasks or handoffs:
-            found = (list(tasks), list(handoffs), [name for name in tasks if "#" in name])
+            found = (
+                text_array(tasks),
+                text_array(handoffs),
+                text_array([name for name in tasks if "#" in name]),
+            )
             for row in db.all(own.LOCK_TASKS, found):
                 db.note_locked(change, row)
 
