@@ -28,6 +28,7 @@ from remand.domain.access.team import USER
 from remand.domain.policy import Policy
 from remand.domain.refusals import Refused
 from remand.domain.task import Status
+from remand.ledger.problems import TableDifference
 from remand.ledger.store import TaskFilter
 from tests.support.postgres import empty_ledger
 from tests.support.shared_ledgers import SharedFakeLedger, require_sound_log, run_together
@@ -543,6 +544,13 @@ def test_tasks_are_counted_by_status_whoever_writes_them(
         (rows,) = connection.execute("SELECT count(*) FROM remand.status_count").fetchone() or (0,)
     assert counted(two) == before | {"cancelled": 1}
     assert rows == 3, "they are added up"
+
+    with psycopg.connect(shared_database) as connection:
+        connection.execute("UPDATE remand.status_count SET tasks = 9 WHERE status = 'claimed'")
+    with one.store.read() as view:
+        tasks = {task.id: task for task in view.tasks.every()}
+        handoffs = {task.claim.handoff_id: task.id for task in tasks.values() if task.claim}
+        assert list(view.audit.task_differences(tasks, handoffs)) == [TableDifference("status_count", "")]
 
     one.ledger.change(rebuild_tables)
     assert counted(two) == before | {"cancelled": 1}

@@ -252,10 +252,12 @@ CREATE TABLE IF NOT EXISTS task_text(task TEXT PRIMARY KEY, text TEXT NOT NULL, 
 UPDATE ledger SET value = '' WHERE key = 'trust';
 """
 """The columns and indexes for pages of tasks. Clearing the trust makes the ledger fold every task at its next use."""
+DROP_COUNTS = "DELETE FROM status_count"
+COUNT_AGAIN = "INSERT INTO status_count SELECT status, count(*) FROM task GROUP BY status"
 _PAGE_TABLES = f"""
 CREATE INDEX task_agent ON task({_AGENT}, status, id) WHERE status IN ('claimed', 'provisional');
 CREATE TABLE status_count(status TEXT NOT NULL, tasks BIGINT NOT NULL);
-INSERT INTO status_count SELECT status, count(*) FROM task GROUP BY status;
+{COUNT_AGAIN};
 CREATE FUNCTION count_statuses() RETURNS trigger LANGUAGE plpgsql SET search_path = {SCHEMA_NAME} AS $$
 BEGIN
     IF TG_OP = 'INSERT' THEN

@@ -218,7 +218,8 @@ class PostgresTasks(SqliteTasks):
 
     def replace_all(self, tasks: Iterable[Task], handoffs: Iterable[tuple[str, str]]) -> None:
         super().replace_all(tasks, handoffs)
-        self._db.run(own.RESTART_NUMBERS)
+        for statement in (own.RESTART_NUMBERS, own.DROP_COUNTS, own.COUNT_AGAIN):
+            self._db.run(statement)
 
 
 _AHEAD = 32

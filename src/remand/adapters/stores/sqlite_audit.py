@@ -49,6 +49,8 @@ class SqliteAudit(Table):
                 yield TableDifference("task", str(row[0]))
         yield from (TableDifference("task", name) for name in left)
         every = tasks.values()
+        if dict(self._db.all(sql.COUNTS)) != Counter(task.status.value for task in every):
+            yield TableDifference("status_count", "")
         links = {(task.id, name, (task.id, name) in void) for task in every for name in task.blockers}
         yield from self._table_differences("blocker", sql.EVERY_BLOCKER, links)
         in_graph = {name for task in every if task.blockers for name in (task.id, *task.blockers)}
