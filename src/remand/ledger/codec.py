@@ -198,8 +198,25 @@ def may_be_kind(line: bytes, kind: type[Event]) -> bool:
 
 def lines_of_kind(lines: Iterable[bytes], kind: type[Event]) -> Iterator[bytes]:
     """Those of the ledger's own lines that may be of a kind."""
-    mark = _NAME_MARK + f'{kind.__struct_config__.tag}"'.encode()
-    return (line for line in lines if line.startswith(mark) or not line.startswith(_NAME_MARK))
+    ours, first, beyond, others = bounds_of_kind(kind)
+    return (line for line in lines if first <= line < beyond or not ours <= line < others)
+
+
+def bounds_of_kind(kind: type[Event]) -> tuple[bytes, bytes, bytes, bytes]:
+    """Where, in alphabetical order, our lines begin and those of a kind, and where those of the kind and ours end."""
+    name = _NAME_MARK + f'{kind.__struct_config__.tag}'.encode()
+    return _NAME_MARK, name + b'"', name + b"#", _NAME_MARK[:-1] + b"#"
+
+
+def stored_id(line: bytes) -> str:
+    """The id of one of the ledger's own lines; "" if it may only be read by decoding the line.
+
+    Nothing else can be at the first such mark: inside a text a quotation mark is escaped, and in any other place the
+    hash of the line would have to contain itself.
+    """
+    place = line.find(_ID_MARK)
+    found = line[place + len(_ID_MARK) : place + len(_ID_MARK) + ID_LENGTH] if place > 0 else b""
+    return found.decode("ascii", "replace")
 
 
 def content_hash(line: bytes) -> str:

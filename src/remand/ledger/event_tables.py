@@ -94,8 +94,13 @@ class EventTable(Protocol):
 class EventRows(Protocol):
     """The rows of events, for rebuilding the tables or for reading only the newest."""
 
-    def rows(self) -> Iterator[KeptLine]:
-        """Every line, session by session, with the task and key under which it is found."""
+    def rows(
+        self, *, kind: type[Event] | None = None, lines: Collection[bytes] | None = None
+    ) -> Iterator[KeptLine]:
+        """Every line, session by session, with the task and key under which it is found.
+
+        With a kind, only those that may be of it, by how they begin; with lines, only those, in any order.
+        """
 
     def drop(self, lines: Collection[bytes]) -> None:
         """Removes lines that were damaged or changed."""
@@ -149,8 +154,8 @@ class GroupDoubts(Protocol):
     def lines(self) -> Iterator[bytes]:
         """The lines of all groups, in any order."""
 
-    def sound_spans(self, session: str) -> list[tuple[int, int]]:
-        """The first and last number of each of a session's groups that count, by the first."""
+    def sound_spans(self, session: str, since: int = 0) -> list[tuple[int, int]]:
+        """The first and last number of each of a session's groups that count and end there or later, by the first."""
 
     def wrongly_signed(self, session: str) -> list[SignedGroup]:
         """A session's groups with a wrong signature, by their first number."""

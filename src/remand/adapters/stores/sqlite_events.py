@@ -12,6 +12,7 @@ from hashlib import sha256
 
 from remand.adapters.stores import sqlite_schema as sql
 from remand.adapters.stores.sqlite_schema import Row, Statements, StoredText, Table
+from remand.domain.events.event import Event
 from remand.domain.events.tasks import HandoffInitiated, TaskClaimed
 from remand.domain.instant import Instant
 from remand.ledger import codec, signatures
@@ -61,10 +62,10 @@ _GROUPS_OF_SESSION = f"""
 SELECT line, doubt FROM signed_group WHERE session = ?1 AND first BETWEEN ?2 - {MAX_GROUP} AND ?3 AND last >= ?2
 ORDER BY first
 """  # noqa: S608 - a number of ours
-_SPANS = """
-SELECT first, last FROM signed_group
-WHERE session = ? AND doubt = '' AND typeof(first) = 'integer' AND typeof(last) = 'integer' ORDER BY first
-"""
+_SPANS = f"""
+SELECT first, last FROM signed_group WHERE session = ?1 AND first > ?2 - {MAX_GROUP} AND last >= ?2
+AND doubt = '' AND typeof(first) = 'integer' AND typeof(last) = 'integer' ORDER BY first
+"""  # noqa: S608 - a number of ours
 
 
 known_groups: dict[bytes, tuple[EventGroup, bytes]] = {}
@@ -152,8 +153,8 @@ class SqliteGroups(Table):
     def lines(self) -> Iterator[bytes]:
         return (row[0] for row in self._db.rows(_GROUP_LINES))
 
-    def sound_spans(self, session: str) -> list[tuple[int, int]]:
-        return [(first, last) for first, last in self._db.rows(_SPANS, (session,))]
+    def sound_spans(self, session: str, since: int = 0) -> list[tuple[int, int]]:
+        return self._db.all(_SPANS, (session, since))
 
     def wrongly_signed(self, session: str) -> list[SignedGroup]:
         return list(_groups(self._db.rows(_WRONG_GROUPS, (session,))))
@@ -179,8 +180,11 @@ def _groups(
     """The groups of these rows, without those whose line was damaged: they cover nothing."""
     for line, doubt in rows:
         if isinstance(line, bytes):
-            with suppress(BadLine):
-                yield SignedGroup(read(line), line, _as_group_doubt(doubt))
+            try:
+                group = read(line)
+            except BadLine:
+                continue
+            yield SignedGroup(group, line, _as_group_doubt(doubt))
 
 
 def _as_group_doubt(text: object) -> Doubt:
@@ -411,7 +415,15 @@ class SqliteEvents(Table):
         ]
         return (row[0] for span in spans for row in self._db.rows(sql.LINES_BETWEEN, span))
 
-    def rows(self) -> Iterator[KeptLine]:
+    def rows(
+        self, *, kind: type[Event] | None = None, lines: Collection[bytes] | None = None
+    ) -> Iterator[KeptLine]:
+        if lines is not None:
+            entries = [EventEntry(codec.decode_stored_line(line), line, "") for line in lines]
+            numbers = sorted(n for n, _ in self.numbers_of(entries))
+            return map(_as_kept, (row for n in numbers for row in self._db.all(sql.ROW_AT, (n,))))
+        if kind is not None:
+            return map(_as_kept, self._db.all(sql.ROWS_OF_KIND, codec.bounds_of_kind(kind)))
         return map(_as_kept, self._db.rows(sql.ROWS))
 
     def drop(self, lines: Collection[bytes]) -> None:

@@ -171,6 +171,12 @@ EVENTS_OF_TASK = "SELECT CAST(line AS BLOB) FROM event WHERE subject = ? AND sub
 EVENTS_OF_KEY = "SELECT CAST(line AS BLOB) FROM event WHERE key = ? AND key != '' ORDER BY n"
 LINES = "SELECT CAST(line AS BLOB) FROM event ORDER BY n"
 ROWS = "SELECT CAST(line AS BLOB), subject, key FROM event ORDER BY n"
+ROW_AT = "SELECT CAST(line AS BLOB), subject, key FROM event WHERE n = ?"
+ROWS_OF_KIND = """
+SELECT CAST(line AS BLOB), subject, key FROM event
+WHERE line < ?1 OR line >= ?2 AND line < ?3 OR line >= ?4 ORDER BY n
+"""
+"""The lines between the second bound and the third, and those that do not begin as ours do."""
 DROP_LINE = "DELETE FROM event WHERE CAST(line AS BLOB) = ?"
 LINES_BETWEEN = "SELECT CAST(line AS BLOB) FROM event WHERE n BETWEEN ? AND ? ORDER BY n"
 NUMBERED_LINES = "SELECT n, CAST(line AS BLOB) FROM event WHERE n BETWEEN ? AND ?"

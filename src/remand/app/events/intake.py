@@ -83,7 +83,7 @@ def judge_by_trust(tx: Transaction, verifier: Verifier) -> None:
 
 def _has_changed_authority(tx: Transaction) -> bool:
     """True if there are events about the log itself: who may write them depends on who is the user."""
-    return any(codec.may_be_kind(line, kind) for line in tx.events.lines() for kind in AUTHORITIES)
+    return any(True for kind in AUTHORITIES for _ in tx.event_rows.rows(kind=kind))
 
 
 def _trust_limits(trust: Trust) -> set[tuple[str, frozenset[ChainEnd] | None]]:
@@ -114,10 +114,10 @@ def judge_voids(tx: Transaction) -> None:
 def signed_voids(tx: Transaction, groups: GroupSource | None = None) -> VoidedEvents:
     """Everything voided by voiding events with valid signatures."""
     found: list[ReadEvent] = []
-    for line in codec.lines_of_kind(tx.events.lines(), EventsVoided):
+    for row in tx.event_rows.rows(kind=EventsVoided):
         with suppress(BadLine):
-            event = codec.decode_line(line)
-            found.append(ReadEvent(event, line, event_task_id(event)))
+            event = codec.decode_line(row.line)
+            found.append(ReadEvent(event, row.line, event_task_id(event)))
     judged = judge_authority(tx, judge_signatures(tx, found, groups), groups)
     return VoidedEvents(entry.event for entry in judged if not entry.doubt)
 
@@ -128,7 +128,7 @@ def judge_events(tx: Transaction, lines: Collection[bytes] | None = None) -> boo
     withheld = {found.line: found for found in tx.unconfirmed.every()}
     changed: list[EventEntry] = []
     subjects = Subjects(tx)
-    rows = iter([row for row in tx.event_rows.rows() if lines is None or row.line in lines])
+    rows = iter(list(tx.event_rows.rows(lines=lines)))
     while batch := list(islice(rows, _BATCH)):
         found = _read_stored_lines(row.line for row in batch)
         changed += [

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from itertools import groupby
 
 from remand.app.events.signatures import active_voids
 from remand.app.tasks.lookup import Lineage
@@ -225,23 +226,23 @@ def find_missing(tx: Transaction, seen: SeenSessions, noted: Instant) -> dict[st
     archived = archived_sessions(tx, are_elsewhere=True)
     search = _MissingSearch(tx, seen, noted, _given_up_lines(tx), archived)
     named: dict[str, dict[str, MissingLines]] = {session: {} for session in (*seen, *archived)}
-    here: dict[str, set[str]] = {}
     held = tx.held.ids()
-    for group, _, doubt in tx.groups.every():
-        if doubt:
-            continue
-        session = group.session
-        if session not in here:
-            here[session] = _kept_ids(tx, session) | held
-        kept, own = here[session], named.setdefault(session, {})
-        for seq, (event_id, task) in enumerate(group.events, group.first):
-            if event_id not in kept and task != VOID:
-                own[event_id] = MissingLines(session=session, first=seq, last=seq, id=event_id, task=task)
+    sound = (kept.group for kept in tx.groups.every() if not kept.doubt)
+    for session, groups in groupby(sound, key=_session_of):
+        own, here = named.setdefault(session, {}), _kept_ids(tx, session)
+        for group in groups:
+            for seq, (event_id, task) in enumerate(group.events, group.first):
+                if event_id not in here and task != VOID and event_id not in held:
+                    own[event_id] = MissingLines(session=session, first=seq, last=seq, id=event_id, task=task)
     found = {
         session: search.missing_of(session, lines.values(), tx.missing.every(session))
         for session, lines in named.items()
     }
     return found | _waiting_lines(tx, archived_tasks(tx), search.given)
+
+
+def _session_of(group: EventGroup) -> str:
+    return group.meta.session
 
 
 def note_waiting(tx: Transaction, tasks: Collection[str]) -> None:
@@ -330,9 +331,9 @@ def _contradicts_archive(
 def archived_tasks(tx: Transaction) -> set[str]:
     """The archived tasks, by effective and other events."""
     found: set[str] = set()
-    for line in codec.lines_of_kind(tx.events.lines(), TaskArchived):
+    for row in tx.event_rows.rows(kind=TaskArchived):
         with suppress(BadLine):
-            event = codec.decode_stored_line(line)
+            event = codec.decode_stored_line(row.line)
             if isinstance(event, TaskArchived):
                 found.add(event.task_id)
     return found
@@ -353,7 +354,7 @@ def sessions_behind(tx: Transaction, seen: SeenSessions) -> set[str]:
         for session, (seq, tip) in seen.items()
         if session != tx.head.session or seq > tx.head.seq
         if not any(one.number >= seq and _agrees(tx, one) for one in archived.get(session, ()))
-        if _session_reach(tx, session, seq, tip) < seq
+        if _is_behind(tx, session, seq, tip)
     }
 
 
@@ -374,11 +375,20 @@ def _kept_ids(tx: Transaction, session: str, first: int = 0, last: int = MAX_SEQ
 
 def event_ids(tx: Transaction, session: str, first: int = 0, last: int = MAX_SEQ) -> set[str]:
     """The ids of a session's events in a range of numbers, in every version; without a session, of GoT tools' lines."""
+    lines = tx.events.lines(session, first, last)
+    if not session:
+        return set(_decoded_ids(lines))
     found: set[str] = set()
-    for line in tx.events.lines(session, first, last):
-        with suppress(BadLine):
-            found.add(codec.decode_stored_line(line).meta.id)
+    for line in lines:
+        event_id = codec.stored_id(line)
+        found.update([event_id] if event_id else _decoded_ids([line]))
     return found
+
+
+def _decoded_ids(lines: Iterable[bytes]) -> Iterator[str]:
+    for line in lines:
+        with suppress(BadLine):
+            yield codec.decode_stored_line(line).meta.id
 
 
 class _MissingSearch(NamedTuple):
@@ -494,9 +504,9 @@ def _is_unsigned(tx: Transaction, session: str, seq: int, event_id: str) -> bool
     )
 
 
-def _session_reach(tx: Transaction, session: str, seq: int, tip: str) -> int:
-    named = max((last for _, last in tx.group_doubts.sound_spans(session)), default=0)
-    return named if named >= seq else max(named, seq if not _expected_reach(tx, session, seq, tip) else 0)
+def _is_behind(tx: Transaction, session: str, seq: int, tip: str) -> bool:
+    """True if a session does not reach the number up to which it was seen."""
+    return not tx.group_doubts.sound_spans(session, seq) and _expected_reach(tx, session, seq, tip) >= seq
 
 
 def archived_files(tx: Transaction) -> dict[str, ArchivedFile]:

@@ -461,7 +461,7 @@ def _fold_again(ledger: Ledger, here: set[str], tx: Transaction) -> tuple[Collec
 
 def _every_archive(tx: Transaction) -> list[LogArchived]:
     """All events that name archived files, trusted or not: lines count by their own signatures only."""
-    lines = codec.lines_of_kind(tx.events.lines(), LogArchived)
+    lines = (row.line for row in tx.event_rows.rows(kind=LogArchived))
     return [event for event in map(codec.decode_stored_line, lines) if isinstance(event, LogArchived)]
 
 

@@ -20,7 +20,7 @@ from remand.app.events.missing_lines import (
     note_missing,
 )
 from remand.app.events.signatures import Signer, confirmed_events
-from remand.app.events.task_folds import rebuild_tables
+from remand.app.events.task_folds import rebuild_tables, without_garbage_collection
 from remand.app.handler import RequestHandler
 from remand.app.ledger import Ledger
 from remand.app.log.verification import VerificationReport, verify_log
@@ -347,7 +347,8 @@ def rebuild_from_files(ledger: Ledger) -> int:
                 ledger.marks.raise_to(event.meta.session, event.meta.seq, event.meta.id)
         return tx.events.count()
 
-    return ledger.change(rebuild)
+    with without_garbage_collection():
+        return ledger.change(rebuild)
 
 
 def missing_lines(ledger: Ledger) -> list[MissingLines]:
