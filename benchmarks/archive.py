@@ -91,7 +91,7 @@ def _archived_sizes(report: Report) -> tuple[float, float]:
     )
     (packed,) = Path(events_folder(repo)).glob("*.gz.jsonl")
     lines = codec.split_lines(packed.read_bytes())
-    return size, packed.stat().st_size / sum(codec.may_be_kind(line, TaskArchived) for line in lines)
+    return size, packed.stat().st_size / sum(codec.may_have_kinds([line], (TaskArchived,)) for line in lines)
 
 
 def write_archive(path: str, tasks: int) -> None:

@@ -176,24 +176,39 @@ def decode_stored_line(line: bytes, kind: type[Event] | None = None) -> Event:
 
 def decode_stored_lines(lines: Iterable[bytes], names: Collection[str] = ()) -> Iterator[Event]:
     """Decodes the ledger's own lines; with names, only those events: of most others, reads just the name."""
-    wanted = tuple(_NAME_MARK + name.encode() + b'"' for name in names)
+    if not names:
+        yield from map(decode_stored_line, lines)
+        return
+    wanted = _encoded_names(frozenset(names))
     for line in lines:
-        if not wanted or line.startswith(wanted) or not line.startswith(_NAME_MARK):
+        if not line.startswith(_NAME_MARK):
             event = decode_stored_line(line)
-            if not wanted or event.name in names:
+            if event.name in names:
                 yield event
+        elif line[len(_NAME_MARK) : line.find(b'"', len(_NAME_MARK))] in wanted:
+            yield decode_stored_line(line)
+
+
+@cache
+def _encoded_names(names: frozenset[str]) -> frozenset[bytes]:
+    return frozenset(name.encode() for name in names)
+
+
+def may_have_kinds(lines: Iterable[bytes], kinds: tuple[type[Event], ...]) -> bool:
+    """True if one of the ledger's own lines may be of one of these kinds."""
+    marks = _marks_of_kinds(kinds)
+    return any(line.startswith(marks) or not line.startswith(_NAME_MARK) for line in lines)
+
+
+@cache
+def _marks_of_kinds(kinds: tuple[type[Event], ...]) -> tuple[bytes, ...]:
+    return tuple(_NAME_MARK + f'{kind.__struct_config__.tag}"'.encode() for kind in kinds)
 
 
 def line_kind(line: bytes) -> type[Event] | None:
     """The kind that one of our lines names: a decoder for one kind is created much faster than one for all."""
     name = line[len(_NAME_MARK) : line.find(b'"', len(_NAME_MARK))] if line.startswith(_NAME_MARK) else b""
     return _KINDS.get(name.decode("ascii", "replace"))
-
-
-def may_be_kind(line: bytes, kind: type[Event]) -> bool:
-    """False if one of the ledger's own lines begins with the name of another kind of event."""
-    name = f'{kind.__struct_config__.tag}"'.encode()
-    return line.startswith(_NAME_MARK + name) or not line.startswith(_NAME_MARK)
 
 
 def lines_of_kind(lines: Iterable[bytes], kind: type[Event]) -> Iterator[bytes]:
@@ -204,7 +219,7 @@ def lines_of_kind(lines: Iterable[bytes], kind: type[Event]) -> Iterator[bytes]:
 
 def bounds_of_kind(kind: type[Event]) -> tuple[bytes, bytes, bytes, bytes]:
     """Where, in alphabetical order, our lines begin and those of a kind, and where those of the kind and ours end."""
-    name = _NAME_MARK + f'{kind.__struct_config__.tag}'.encode()
+    name = _NAME_MARK + f"{kind.__struct_config__.tag}".encode()
     return _NAME_MARK, name + b'"', name + b"#", _NAME_MARK[:-1] + b"#"
 
 

@@ -93,13 +93,14 @@ class SqliteAudit(Table):
 
     def group_differences(self, groups: Iterable[SignedGroup]) -> Iterator[TableDifference]:
         """Tasks for which `of_task` misses groups or finds wrong ones, and rows with a wrong place."""
-        groups = list(groups)
-        places = ((one.group.session, one.group.first, one.group.last, one.line) for one in groups)
-        if _total(places) != _total(self._db.rows(_GROUP_PLACES)):
+        places, names = _Total(), _Total()
+        for group, line, _ in groups:
+            places.add((group.session, group.first, group.last, line))
+            for task in named_tasks(group):
+                names.add((task, line))
+        if places != _Total(self._db.rows(_GROUP_PLACES)):
             yield TableDifference("signed_group", "")
-        if _total((task, one.line) for one in groups for task in named_tasks(one.group)) != _total(
-            self._db.rows(_GROUPS_BY_TASK)
-        ):
+        if names != _Total(self._db.rows(_GROUPS_BY_TASK)):
             wrong = set(self._expected_group_tasks()) ^ set(self._db.rows(_GROUP_TASKS))
             yield from (
                 TableDifference("group_task", task) for task in sorted({str(row[0]) for row in wrong})
@@ -129,10 +130,19 @@ def _is_as_written(session: object, first: object, last: object, own: object, li
     return (session, first, last) == (group.session, group.first, group.last)
 
 
-def _total(rows: Iterable[Row]) -> tuple[int, int]:
+class _Total:
     """The number of rows and the sum of their hashes: different rows give another total, whatever their order."""
-    count = total = 0
-    for row in rows:
-        count += 1
-        total += hash(row)
-    return count, total
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __init__(self, rows: Iterable[Row] = ()) -> None:
+        self._count = self._sum = 0
+        for row in rows:
+            self.add(row)
+
+    def add(self, row: Row) -> None:
+        self._count += 1
+        self._sum += hash(row)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Total) and (self._count, self._sum) == (other._count, other._sum)

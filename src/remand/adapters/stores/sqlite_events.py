@@ -6,7 +6,6 @@ import json
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from contextlib import suppress
 from functools import partial
 from hashlib import sha256
 

@@ -431,10 +431,15 @@ class _WorkCount:
         )
 
 
+_NOTHING = RunCosts()
+_NO_COST = RunCost(name="")
+"""The bill of a task without runs: most tasks of a large ledger have this one."""
+
+
 class _RunTotals:
     def __init__(self, name: str) -> None:
         self._name = name
-        self._spent = RunCosts()
+        self._spent = _NOTHING
         self._faults = 0
 
     def add(self, event: RunEnded) -> None:
@@ -443,6 +448,8 @@ class _RunTotals:
 
     def cost(self) -> RunCost:
         spent = self._spent
+        if spent is _NOTHING and not self._faults and not self._name:
+            return _NO_COST
         return RunCost(
             name=self._name,
             runs=spent.runs,

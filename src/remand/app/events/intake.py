@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Sequence
 from contextlib import suppress
 from itertools import islice
 
@@ -191,7 +191,7 @@ class _OpenFile:
         self,
         mark: FileMark,
         exchange: Exchange,
-        known: Collection[int],
+        known: Container[int],
         start: int,
         problems: Iterable[Problem],
     ) -> None:
@@ -239,7 +239,7 @@ class FileIntake:
         verifier: Verifier,
         recovered: Sequence[bytes] = (),
         most: int = 0,
-        known: Collection[int] = frozenset(),
+        known: Container[int] = frozenset(),
     ) -> bool:
         """Stores every new group and event of the files and refolds the affected tasks.
 
@@ -382,7 +382,7 @@ def refold_tasks(tx: Transaction, tasks: Iterable[str], archived: Collection[str
 
 
 def _is_archived(tx: Transaction, task_id: str) -> bool:
-    return any(codec.may_be_kind(line, TaskArchived) for line in tx.events.of_task(task_id))
+    return codec.may_have_kinds(tx.events.of_task(task_id), (TaskArchived,))
 
 
 def file_problems(
@@ -390,7 +390,7 @@ def file_problems(
     path: str,
     limit: Instant,
     voids: VoidedEvents = NO_VOIDS,
-    known: Collection[int] = frozenset(),
+    known: Container[int] = frozenset(),
 ) -> list[Problem]:
     """The problems of a file, read again. Events later than the limit are held back unless they are void.
 
@@ -405,9 +405,12 @@ def file_problems(
     return problems
 
 
-def _unknown_lines(
-    exchange: Exchange, path: str, known: Collection[int]
-) -> Iterator[tuple[int, bytes | str]]:
+def has_unknown_lines(exchange: Exchange, path: str, known: Container[int]) -> bool:
+    """True if a file has a line whose hash is not known."""
+    return any(True for _ in _unknown_lines(exchange, path, known))
+
+
+def _unknown_lines(exchange: Exchange, path: str, known: Container[int]) -> Iterator[tuple[int, bytes | str]]:
     """A file's lines except those with a known hash."""
     return (
         (number, line)
@@ -417,7 +420,7 @@ def _unknown_lines(
 
 
 def file_events(
-    exchange: Exchange, path: str, known: Collection[int] = frozenset()
+    exchange: Exchange, path: str, known: Container[int] = frozenset()
 ) -> Iterator[tuple[int, Event]]:
     """The valid events of a file with their line numbers, except those with a known hash."""
     for number, line in _unknown_lines(exchange, path, known):

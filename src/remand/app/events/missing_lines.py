@@ -278,7 +278,7 @@ def _is_waiting(tx: Transaction, task: str) -> bool:
     That is the case if it depends on a key that is not trusted so far, is unreadable, or contradicts what is present.
     """
     lines = tx.events.of_task(task)
-    if any(codec.may_be_kind(line, TaskArchived) for line in lines):
+    if codec.may_have_kinds(lines, (TaskArchived,)):
         events = sorted(map(codec.decode_stored_line, lines), key=order_key)
         history = archived_history(events)
         if history is None or history.is_waiting:

@@ -40,10 +40,11 @@ def task_events(
     An archived state comes first, and only if the archived lines are not all present and do not contradict it.
     """
     lines = tx.events.of_task(task_id, beside)
-    whole = (AnswerRetracted, TaskArchived)
-    if names and any(codec.may_be_kind(line, kind) for line in lines for kind in whole):
+    if not codec.may_have_kinds(lines, (AnswerRetracted, TaskArchived)):
+        return sorted(codec.decode_stored_lines(lines, names), key=order_key)
+    if names:
         return [event for event in task_events(tx, task_id) if event.name in names]
-    found = list(effective_events(sorted(codec.decode_stored_lines(lines, names), key=order_key)))
+    found = list(effective_events(sorted(codec.decode_stored_lines(lines), key=order_key)))
     if not any(type(event) is TaskArchived for event in found):
         return found
     history = archived_history(found)

@@ -262,9 +262,7 @@ class DoneClaims:
         with self._ledger.store.read() as view:
             lines = view.events.of_task(rejected.task_id)
         events = (
-            codec.decode_stored_line(line, GateRejected)
-            for line in lines
-            if codec.may_be_kind(line, GateRejected)
+            codec.decode_stored_line(line, GateRejected) for line in codec.lines_of_kind(lines, GateRejected)
         )
         earlier = [
             event

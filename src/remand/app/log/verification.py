@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+from array import array
+from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Iterator
 from hashlib import sha256
-from itertools import chain, islice
+from itertools import chain, groupby, islice
 
 import msgspec
 
 from remand.app.events.event_files import rewritten_problems
-from remand.app.events.intake import file_events, file_problems, is_stored_as, signed_voids
+from remand.app.events.intake import (
+    file_events,
+    file_problems,
+    has_unknown_lines,
+    is_stored_as,
+    signed_voids,
+)
 from remand.app.events.missing_lines import (
     Repair,
     event_ids,
@@ -18,7 +26,7 @@ from remand.app.events.missing_lines import (
     given_up_repairs,
     is_fault,
 )
-from remand.app.events.signatures import GroupsInMemory, ReadEvent, Verifier, active_voids, judge
+from remand.app.events.signatures import ReadEvent, Verifier, active_voids, judge
 from remand.app.events.task_folds import Fold, without_garbage_collection
 from remand.app.ports import Clock, Exchange, SessionMarks
 from remand.domain.events.catalogue import event_task_id
@@ -103,24 +111,22 @@ def verify_log(
     now = clock.now()
     limit = latest_event_time(now, skew, tx.head.bounded_from)
     note_progress("checking signatures")
-    kept = list(tx.groups.every())
-    signed = list(_group_problems(kept, exchange, verifier))
-    groups = GroupsInMemory(kept)
-    voids = signed_voids(tx, groups)
-    unconfirmed = tx.unconfirmed.every()
-    rows = _EventCheck(
-        _Tables(unconfirmed),
-        _Chains(_ids_without_group(kept, unconfirmed)),
-        {hash(one.line) for one in kept},
-        note_progress,
-    )
+    known = _LineHashes()
     with without_garbage_collection():
-        rows.read(tx, limit, voids, groups)
-        wrong = [*rows.wrong, *rows.tables.differences(tx, kept), *_lost_events(tx, exchange, rows.known)]
+        signed = list(_group_problems(_note_lines(tx.groups.every(), known), exchange, verifier))
+        voids = signed_voids(tx)
+        unconfirmed = tx.unconfirmed.every()
+        chains = _Chains(_ids_without_group(tx.groups.every(), unconfirmed))
+        rows = _EventCheck(_Tables(unconfirmed), chains, known, note_progress)
+        rows.read(tx, limit, voids)
+        known.sort()
+        wrong = [*rows.wrong, *rows.tables.differences(tx)]
         files: list[Problem] = []
         for mark in exchange.files():
             note_progress(f"checking {mark.path.rpartition('/')[2]}")
-            files += file_problems(exchange, mark.path, limit, voids, rows.known)
+            if has_unknown_lines(exchange, mark.path, known):
+                wrong += _lost_events(tx, exchange, mark.path, known)
+                files += file_problems(exchange, mark.path, limit, voids, known)
     seen = marks.all()
     lost = find_missing(tx, seen, next_time(now, tx.head.clock))
     problems = (
@@ -146,20 +152,19 @@ class _EventCheck:
     """Reads every stored event again."""
 
     def __init__(
-        self, tables: _Tables, chains: _Chains, known: set[int], note_progress: Callable[[str], None]
+        self, tables: _Tables, chains: _Chains, known: _LineHashes, note_progress: Callable[[str], None]
     ) -> None:
         self._note_progress = note_progress
         self.tables = tables
         self.chains = chains
-        self.known = known
-        """The hashes of the examined lines."""
+        self._known = known
         self.count = 0
         self.wrong: list[Problem] = []
         """Problems of the ledger's own file."""
         self.broken: list[Problem] = []
         """Problems of the sessions' chains."""
 
-    def read(self, tx: Transaction, limit: Instant, voids: VoidedEvents, groups: GroupsInMemory) -> None:
+    def read(self, tx: Transaction, limit: Instant, voids: VoidedEvents) -> None:
         """Compares the tables' data about each event with its line and the groups."""
         rows = tx.event_rows.rows()
         while batch := list(islice(rows, _BATCH)):
@@ -167,10 +172,10 @@ class _EventCheck:
             found = [
                 (ReadEvent(event, row.line, event_task_id(event)), row) for event, row in self._events(batch)
             ]
-            entries = judge(tx, [one for one, _ in found], voids, groups)
+            entries = judge(tx, [one for one, _ in found], voids)
             for entry, (_, row) in zip(entries, found, strict=True):
                 if entry.event.ts <= limit or entry.event in voids:
-                    self.known.add(hash(row.line))
+                    self._known.add(row.line)
                 self.broken += self.chains.check(entry.event, entry.doubt)
                 self.wrong += self.tables.check(entry, row)
 
@@ -193,17 +198,16 @@ def _set_aside_problems(tx: Transaction) -> list[Problem]:
     ]
 
 
-def _lost_events(tx: Transaction, exchange: Exchange, known: Collection[int]) -> Iterator[Problem]:
+def _lost_events(tx: Transaction, exchange: Exchange, path: str, known: Container[int]) -> Iterator[Problem]:
     """Events in a file that the ledger lost after reading them."""
     held, legacy = tx.held.ids(), event_ids(tx, "")
-    for mark in exchange.files():
-        lines = file_events(exchange, mark.path, known)
-        while batch := list(islice(lines, _BATCH)):
-            kept = held | legacy | _kept_among(tx, [event for _, event in batch])
-            for number, event in batch:
-                if event.meta.id not in kept:
-                    problem = f"({_event_name(event)}) is no longer in the ledger. Run `remand log rebuild`"
-                    yield Problem(file=mark.path, line=number, problem=problem)
+    lines = file_events(exchange, path, known)
+    while batch := list(islice(lines, _BATCH)):
+        kept = held | legacy | _kept_among(tx, [event for _, event in batch])
+        for number, event in batch:
+            if event.meta.id not in kept:
+                problem = f"({_event_name(event)}) is no longer in the ledger. Run `remand log rebuild`"
+                yield Problem(file=path, line=number, problem=problem)
 
 
 def _kept_among(tx: Transaction, events: Iterable[Event]) -> set[str]:
@@ -275,14 +279,14 @@ class _Tables:
         if type(event) in TRACED and (left := trace_event(event, task)):
             self._traces.append(left)
 
-    def differences(self, tx: Transaction, groups: Sequence[SignedGroup]) -> Iterator[Problem]:
+    def differences(self, tx: Transaction) -> Iterator[Problem]:
         """Where the tables differ from the result of the events."""
         fold = self._fold
         tasks = fold.folded_tasks(tx)
         found = chain(
             tx.audit.task_differences(tasks, fold.handoffs),
             tx.audit.trace_differences(fold.traces(self._traces)),
-            tx.audit.group_differences(groups),
+            tx.audit.group_differences(tx.groups.every()),
             (
                 TableDifference("event", task)
                 for handoff, task in self._adopted
@@ -308,19 +312,66 @@ def _event_name(event: Event) -> str:
     return f"event {event.meta.seq} of session {event.meta.session} ({event.name})"
 
 
+class _LineHashes:
+    """The hashes of the examined lines, sorted once all are there: a tenth of the memory of a set."""
+
+    def __init__(self) -> None:
+        self._parts = [array("q") for _ in range(_PARTS)]
+
+    def add(self, line: bytes) -> None:
+        found = hash(line)
+        self._parts[found % _PARTS].append(found)
+
+    def sort(self) -> None:
+        self._parts = [array("q", sorted(part)) for part in self._parts]
+
+    def __contains__(self, found: object) -> bool:
+        if not isinstance(found, int):
+            return False
+        part = self._parts[found % _PARTS]
+        place = bisect_left(part, found)
+        return place < len(part) and part[place] == found
+
+
+_PARTS = 1024
+
+
+def _note_lines(groups: Iterable[SignedGroup], known: _LineHashes) -> Iterator[SignedGroup]:
+    for one in groups:
+        known.add(one.line)
+        yield one
+
+
+def _judged_groups(every: Iterable[SignedGroup], verifier: Verifier) -> Iterator[tuple[SignedGroup, Doubt]]:
+    """The groups with the doubt about each, judged part by part; every part of a session is in order.
+
+    A group that does not count in its part may be covered by one of a later part: it is judged again with that.
+    """
+    for _, groups in groupby(every, key=lambda one: one.group.session):
+        unsure: dict[EventGroup, tuple[SignedGroup, Doubt]] = {}
+        while part := list(islice(groups, _BATCH)):
+            kept = {group: one for group, (one, _) in unsure.items()} | {one.group: one for one in part}
+            unsure.clear()
+            for group, doubt in verifier.doubts(kept).items():
+                if doubt in (Doubt.WRONG_SIGNATURE, Doubt.REVOKED):
+                    unsure[group] = kept[group], doubt
+                else:
+                    yield kept[group], doubt
+        yield from unsure.values()
+
+
 def _group_problems(
     every: Iterable[SignedGroup], exchange: Exchange, verifier: Verifier
 ) -> Iterator[Problem]:
     """Groups with an invalid signature, by file and line if a file has them, and those that the ledger judged differently."""
-    kept = {found.group: found for found in every}
     wrong: dict[bytes, EventGroup] = {}
-    for group, doubt in verifier.doubts(kept).items():
+    for kept, doubt in _judged_groups(every, verifier):
         if doubt is Doubt.WRONG_SIGNATURE:
-            wrong[kept[group].line] = group
-        if bool(doubt) != bool(kept[group].doubt):
+            wrong[kept.line] = kept.group
+        if bool(doubt) != bool(kept.doubt):
             state = "counts and should not" if doubt else "does not count and should"
             yield _ledger_problem(
-                f"the signature of {_group_text(group)} {state}: the ledger was changed, and is rebuilt"
+                f"the signature of {_group_text(kept.group)} {state}: the ledger was changed, and is rebuilt"
             )
     for mark in exchange.files() if wrong else []:
         for number, line in exchange.read(mark.path):

@@ -71,7 +71,8 @@ def _runs(context: Context) -> Result:
     since = context.since()
     with without_garbage_collection(), context.opened_ledger.store.read() as view:
         found = read_work_report(view, since)
-    return Result(RawJson(msgspec.json.encode(found).decode()), runs_page(found, context.row_limit))
+    data = msgspec.json.encode(found).decode() if context.call.is_json else ""
+    return Result(RawJson(data), runs_page(found, context.row_limit))
 
 
 NOTE = "Each decision is repeated with the events recorded up to that time. The consequences of a different decision are not simulated."
@@ -361,10 +362,11 @@ def runs_page(found: work_report.WorkReport, limit: int = 0) -> Show:
             entry.outcome or _NO_OUTCOME,
             entry.why,
         )
-        for entry in found.noes
+        for entry in found.noes[-limit:]
     ]
     asked = [
-        (_short(question.label), question.answer or _NO_OUTCOME, question.why) for question in found.questions
+        (_short(question.label), question.answer or _NO_OUTCOME, question.why)
+        for question in found.questions[-limit:]
     ]
     costs = [
         (
@@ -388,14 +390,31 @@ def runs_page(found: work_report.WorkReport, limit: int = 0) -> Show:
             _short(task.label),
             task.title,
         )
-        for task in sorted(found.tasks, key=lambda task: -task.bill.cost)
+        for task in sorted(found.tasks, key=lambda task: -task.bill.cost)[: limit or None]
     ]
     headers = ("rejected by", "task", "work of", "outcome", "reason")
     tables = [
-        ("Rejections", table(headers, rejections, "Nothing was.", wraps=True, limit=limit, shows_last=True)),
+        (
+            "Rejections",
+            table(
+                headers,
+                rejections,
+                "Nothing was.",
+                wraps=True,
+                shows_last=True,
+                left_out=len(found.noes) - len(rejections),
+            ),
+        ),
         (
             "Questions to the user",
-            table(("task", "answer", "why"), asked, "Nothing.", wraps=True, limit=limit, shows_last=True),
+            table(
+                ("task", "answer", "why"),
+                asked,
+                "Nothing.",
+                wraps=True,
+                shows_last=True,
+                left_out=len(found.questions) - len(asked),
+            ),
         ),
         (
             "Cost",
@@ -408,7 +427,7 @@ def runs_page(found: work_report.WorkReport, limit: int = 0) -> Show:
                 tasks,
                 "",
                 wraps=True,
-                limit=limit,
+                left_out=len(found.tasks) - len(tasks),
             ),
         ),
     ]

@@ -234,11 +234,12 @@ def table(
     wraps: bool = False,
     limit: int = 0,
     shows_last: bool = False,
+    left_out: int = 0,
 ) -> Callable[[Console], None]:
     """Shows rows as a table, or says that there are none.
 
     The last column is cut to fit, or wraps. With a limit it shows the first rows, or the last, and says how many
-    more there are. If that is not enough, the others are cut as well, except an id at the beginning of a cell: then
+    more there are, with those that were left out before. If that is not enough, the others are cut as well, except an id at the beginning of a cell: then
     lines are too long.
     """
 
@@ -253,6 +254,7 @@ def table(
             return
         hidden = max(len(rows) - limit, 0) if limit else 0
         page = rows[hidden:] if shows_last else rows[: len(rows) - hidden]
+        hidden += left_out
         clean(" ".join(str(cell) for row in page for cell in row))  # one look-up for the names of all tasks
         shown = [[one_line(cell, 1000 if wraps else 80) for cell in row] for row in page]
         wide = [max(map(cell_len, cells)) for cells in zip(columns, *shown, strict=True)]

@@ -682,7 +682,7 @@ def test_a_late_event_waits_where_no_event_names_archived_sessions() -> None:
     late = a_late_file(world, done, late_time(world, done))
     world.archive()
     with world.store.read() as view:
-        lines = [line for line in view.events.lines() if codec.may_be_kind(line, TaskArchived)]
+        lines = [line for line in view.events.lines() if codec.may_have_kinds([line], (TaskArchived,))]
     fresh = World(SECOND, number=1)
     fresh.clock.time = world.clock.now()
     read_forged(fresh, *map(codec.decode_stored_line, lines))
@@ -825,7 +825,7 @@ def test_the_independent_checker_finds_an_archived_state_that_cannot_be(
     session = Session(keys=MACHINE, project=PROJECT, name="20261117-090000-0000000f")
     lines = []
     for line in (line for content in world.files().values() for line in codec.split_lines(content)):
-        if codec.may_be_kind(line, TaskArchived):
+        if codec.may_have_kinds([line], (TaskArchived,)):
             event = codec.decode_stored_line(line)
             assert isinstance(event, TaskArchived)
             session.write(replace(event, state=event.state.replace(old, new)))
