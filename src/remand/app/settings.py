@@ -157,10 +157,13 @@ class SettingsSource:
         Otherwise the checked-out change would be measured by its own rules. A repository without a remote or without
         commits is its own base, and so is one on a branch that never received anything from its remote.
         """
+        branch = self._repository.branch()
+        if branch and not self._repository.tip(branch):
+            return
         remotes = self._repository.remotes()
         if not remotes or self._repository.commit("HEAD") is None:
             return
-        if self._repository.branch() and not self._repository.has_fetched():
+        if branch and not self._repository.has_fetched():
             return
         named = default
         with suppress(config.ConfigError):

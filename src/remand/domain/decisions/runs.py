@@ -15,7 +15,7 @@ from remand.domain.decisions.notices import ask_user
 from remand.domain.events.event import Events
 from remand.domain.events.tasks import HandoffAccepted, TaskClaimed
 from remand.domain.events.work import How, Purpose, RunEnded, RunStarted, TaskReturned
-from remand.domain.evidence.shell_calls import find_program
+from remand.domain.evidence import shell_calls
 from remand.domain.instant import add_seconds, seconds_between
 from remand.domain.record import NamedTuple, Record
 from remand.domain.refusals import Refused
@@ -369,7 +369,7 @@ SYSTEM_CAUSES = ("disk", "sandbox", "socket")
 
 def program_scope(member: Member) -> str:
     """The scope of a program's own failures, however the member's command starts it."""
-    return f"command {find_program(member.command)}"
+    return f"command {shell_calls.find_program(member.command)}"
 
 
 def run_scope(member: Member) -> str:
