@@ -69,7 +69,7 @@ SUBJECTS = {
 }
 
 
-def main() -> None:
+def main(words: list[str] | None = None) -> None:
     """Runs what was asked for, then prints all goals."""
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -80,7 +80,7 @@ def main() -> None:
     size.add_argument("--full", dest="scale", action="store_const", const=FULL, help="at full size")
     parser.add_argument("--compare", action="store_true", help="compare with baseline.json; keep nothing")
     parser.set_defaults(scale=USUAL)
-    arguments = parser.parse_args()
+    arguments = parser.parse_args(words)
     unknown = [name for name in arguments.names if name not in SUBJECTS]
     if unknown:
         parser.error(f"there is no benchmark {', '.join(unknown)}")
@@ -105,7 +105,7 @@ def _compare(report: Report) -> int:
     known = baseline.load()
     found = baseline.slips(report.runs, known)
     print(
-        f"\n## Compared with benchmarks/baseline.json: {len(found) or 'nothing'} worse by more than 15 %, or new\n"
+        f"\n## Compared with benchmarks/baseline.json: {len(found) or 'nothing'} worse by more than 15 %, new or missing\n"
     )
     for sentence in found:
         print(f"- {sentence}")

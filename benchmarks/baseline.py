@@ -46,24 +46,32 @@ def keep(runs: list[SubjectRun], path: Path = FILE, page: Path = PAGE) -> None:
 
 
 def slips(runs: list[SubjectRun], baseline: Baseline) -> list[str]:
-    """A sentence for each figure that is worse than before by more than the bound, or that has no figure before it."""
+    """A sentence for each figure that is worse than before by more than the bound, is new, or was not measured again."""
     found = []
     for run in runs:
         before = baseline.runs.get(run.size, {}).get(run.subject)
         known = {goal.what: goal for goal in before.goals} if before else {}
-        for goal in run.goals:
-            old = known.get(goal.what)
-            if math.isnan(goal.measured):
-                continue
+        measured = {goal.what: goal for goal in run.goals if not math.isnan(goal.measured)}
+        for what, goal in measured.items():
+            old = known.get(what)
             if old is None:
-                found.append(f"{run.subject}: {goal.what}: new, {figure(goal.measured)} {goal.unit}")
+                found.append(f"{run.subject}: {what}: new, {figure(goal.measured)} {goal.unit}")
             elif has_slipped(goal, old):
+                is_loud = goal.is_loud or old.is_loud
                 found.append(
-                    f"{run.subject}: {goal.what}: {figure(goal.measured)} {goal.unit},"
-                    f" {figure(old.measured)} at {before.commit if before else ''}"
-                    f"{' (a loud machine)' if goal.is_loud or old.is_loud else ''}"
+                    f"{run.subject}: {what}: {figure(goal.measured)} {goal.unit}, {_kept_figure(old, before)}"
+                    f"{' (a loud machine)' if is_loud else ''}"
                 )
+        found += [
+            f"{run.subject}: {what}: not measured, {_kept_figure(old, before)}"
+            for what, old in known.items()
+            if what not in measured
+        ]
     return found
+
+
+def _kept_figure(old: Goal, run: SubjectRun | None) -> str:
+    return f"{figure(old.measured)} {old.unit} at {run.commit if run else ''}"
 
 
 def has_slipped(goal: Goal, old: Goal) -> bool:

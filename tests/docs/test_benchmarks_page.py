@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import signal
 from pathlib import Path
 
+import msgspec
 import pytest
 
+import benchmarks.__main__ as program
 from benchmarks.baseline import PAGE, Baseline, keep, load, slips, with_figures
-from benchmarks.report import Goal, SubjectRun, Table
+from benchmarks.report import Goal, Report, SubjectRun, Table
 
 
 def a_run(measured: float, *, size: str = "quick", is_upper: bool = False) -> SubjectRun:
@@ -63,6 +66,53 @@ def test_a_figure_slips_when_it_is_worse_by_more_than_15_percent(
 
     assert bool(found) == is_worse
     assert all("claims/s / peer" in sentence and "0123456789" in sentence for sentence in found)
+
+
+def test_a_figure_that_was_not_measured_again_is_named() -> None:
+    assert slips([a_run(float("nan"))], kept(a_run(9.0))) == [
+        "claims: claims/s / peer: not measured, 9 × at 0123456789"
+    ]
+
+
+RATIOS = {"faster": (10.0, 20.0), "as fast": (10.0, 8.6), "slower": (10.0, 8.4), "much slower": (10.0, 1.0)}
+"""Before and now."""
+
+
+def measure_ratios(report: Report) -> None:
+    for name, (_, now) in RATIOS.items():
+        report.goal(name, now, least=10)
+
+
+@pytest.mark.parametrize(
+    ("now", "code", "named"),
+    [
+        (RATIOS, 1, ["a: slower: 8.4 ×, 10 × at 01", "a: much slower: 1 ×, 10 × at 01"]),
+        (dict.fromkeys(RATIOS, (10.0, 10.0)), 0, []),
+    ],
+)
+def test_a_run_with_compare_names_every_ratio_that_slipped_and_keeps_nothing(
+    now: dict[str, tuple[float, float]],
+    code: int,
+    named: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    goals = [Goal(what=name, bound=10, measured=before) for name, (before, _) in RATIOS.items()]
+    before = msgspec.structs.replace(a_run(1.0), subject="a", commit="01", goals=goals)
+    monkeypatch.setattr(program, "SUBJECTS", {"a": measure_ratios})
+    monkeypatch.setattr(program.baseline, "load", lambda: kept(before))
+    monkeypatch.setattr(program.baseline, "keep", lambda _: pytest.fail("something was kept"))
+    monkeypatch.setattr(signal, "signal", lambda *_: None)
+    monkeypatch.setitem(globals(), "RATIOS", now)
+    for name in ("XDG_STATE_HOME", "XDG_RUNTIME_DIR", "REMAND_COORDINATOR"):
+        monkeypatch.setenv(name, "")  # the run sets them, and they are put back
+
+    with pytest.raises(SystemExit) as ended:
+        program.main(["--quick", "--compare"])
+
+    assert ended.value.code == code
+    _, found = capsys.readouterr().out.split("## Compared with benchmarks/baseline.json")
+    assert [line[2:] for line in found.splitlines() if line.startswith("- ")] == named
 
 
 def test_figures_of_another_size_are_not_compared() -> None:
