@@ -37,7 +37,7 @@ _ADD_NEW_GROUP = (
     "INSERT INTO signed_group(n, session, first, last, hash, doubt, line) VALUES (?, ?, ?, ?, ?, ?, ?)"
 )
 _LAST_GROUP = "SELECT ifnull(max(n), 0) FROM signed_group"
-_HAS_GROUPS = "SELECT 1 FROM signed_group WHERE session = ? LIMIT 1"
+_HAS_GROUPS = "SELECT 1 FROM signed_group WHERE session = ? AND first BETWEEN ? AND ? LIMIT 1"
 _DOUBTS_OF_GROUPS = """
 SELECT hash, doubt FROM signed_group WHERE session = ? AND first IN (SELECT value FROM json_each(?))
 """
@@ -133,9 +133,10 @@ class SqliteGroups(Table):
             sessions[one[0].meta.session].append(one)
         found: dict[EventGroup, Doubt] = {}
         for session, own in sessions.items():
-            if self._db.value(_HAS_GROUPS, (session,)) is None:
+            firsts = [group.first for group, _ in own]
+            if self._db.value(_HAS_GROUPS, (session, min(firsts), max(firsts))) is None:
                 continue
-            places = json.dumps([group.first for group, _ in own])
+            places = json.dumps(firsts)
             kept: dict[bytes, str] = dict(self._db.all(_DOUBTS_OF_GROUPS, (session, places)))
             for group, line in own:
                 doubt = kept.get(sha256(line).digest())

@@ -442,6 +442,9 @@ def _clock_problem(event: Event, exchange: Exchange, path: str, line: bytes) -> 
     )
 
 
+_NOWHERE = (0, "")
+
+
 class _ImportedChanges:
     """What the files added: tasks, sessions, the latest time, and the number of events.
 
@@ -470,39 +473,43 @@ class _ImportedChanges:
         """Tasks whose lines arrived."""
         self._fold = Fold()
 
-    def add(self, entries: Iterable[EventEntry]) -> None:
+    def add(self, entries: Sequence[EventEntry]) -> None:
         """Adds events. One without effect changes nothing, not even the clock."""
-        for event, _, subject, doubt, _ in entries:
-            self._count += 1
-            if doubt:
-                if isinstance(event, TaskArchived):
-                    self._withheld.add(event.task_id)
-                continue
-            self._advance_clock(event, subject)
-            if not subject:
-                continue
-            if self._known:
+        self._count += len(entries)
+        counted = [entry for entry in entries if not entry.doubt]
+        if len(counted) < len(entries):
+            archived = (entry.event for entry in entries if entry.doubt)
+            self._withheld |= {event.task_id for event in archived if isinstance(event, TaskArchived)}
+        self._advance_clock(counted)
+        if not self._known:
+            fold = self._fold.add
+            for event, _, subject, _, _ in counted:
+                if subject:
+                    fold(event, subject)
+            return
+        for event, _, subject, _, _ in counted:
+            if subject:
                 self._tasks.add(subject)
                 (self._archived if type(event) is TaskArchived else self._continued).add(subject)
-            else:
-                self._fold.add(event, subject)
 
-    def confirm(self, entries: Iterable[EventEntry]) -> None:
+    def confirm(self, entries: Sequence[EventEntry]) -> None:
         """Adds events that were stored before and count from now on."""
-        for entry in entries:
-            self._advance_clock(entry.event, entry.subject)
-            self._tasks |= {entry.subject} - {""}
+        self._advance_clock(entries)
+        self._tasks |= {entry.subject for entry in entries} - {""}
 
-    def _advance_clock(self, event: Event, subject: str) -> None:
-        """Advances the clock and the mark of the event's session."""
-        meta = event.meta
-        self._clock = max(self._clock, event.ts)
-        if meta.seq <= 0:
-            self._has_imported_handoffs |= hasattr(event, "handoff_id")
-        elif meta.seq > self._sessions.get(meta.session, (0, ""))[0]:
-            self._sessions[meta.session] = (meta.seq, meta.id)
-        if subject == VOIDS:
-            self.has_voids = True
+    def _advance_clock(self, entries: Sequence[EventEntry]) -> None:
+        """Advances the clock and the marks of the events' sessions."""
+        sessions, clock = self._sessions, self._clock
+        for event, _, subject, _, _ in entries:
+            meta = event.meta
+            clock = max(clock, event.ts)
+            if meta.seq <= 0:
+                self._has_imported_handoffs |= hasattr(event, "handoff_id")
+            elif meta.seq > sessions.get(meta.session, _NOWHERE)[0]:
+                sessions[meta.session] = (meta.seq, meta.id)
+            if subject == VOIDS:
+                self.has_voids = True
+        self._clock = clock
 
     def finish(
         self, tx: Transaction, seen: SeenSessions, now: Instant, note_progress: Callable[[str], None]
