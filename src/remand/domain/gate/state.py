@@ -107,8 +107,10 @@ def outages_after_verdict(
 
     A verdict without enforcement (`enforce = false`) adds none.
     """
-    left = without_gates(known, find_measured_gates(verdict))
+    left = without_gates(known, find_measured_gates(verdict)) if known else ()
     outages = (*left, *find_outages(verdict, at)) if is_stopped else left
+    if not outages:
+        return ()
     kept: list[Outage] = []
     counts: Counter[str] = Counter()
     for outage in reversed(outages):

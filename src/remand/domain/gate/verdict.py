@@ -81,6 +81,8 @@ class GateResult(Record, kw_only=True):
 
         They come first; notes, which have no id, follow.
         """
+        if not self.suspicions:
+            return ()
         serious = [finding for finding in self.findings if finding.severity != "note"]
         empty = [GateFinding()] * len(self.suspicions)
         return tuple(zip(self.suspicions, [*serious, *empty], strict=False))
