@@ -13,7 +13,7 @@ from typing import Protocol
 from remand.app import prompts
 from remand.app.errors import EnvironmentFault
 from remand.app.events.orchestration_log import log_lines
-from remand.app.events.task_folds import task_events
+from remand.app.events.task_folds import TELLING, task_events
 from remand.app.inbox import questions
 from remand.config import RecordSettings
 from remand.domain.access.team import Team
@@ -179,7 +179,7 @@ class RecordFileUpdater:
             wanted: set[tuple[RecordKind, str]] = set()
             lines: dict[str, list[LogLine]] = {}
             for name in _recorded_tasks(view) if is_all else names:
-                events, task = task_events(view, name), view.tasks.get(name)
+                events, task = task_events(view, name, TELLING), view.tasks.get(name)
                 if task is not None:
                     lines[name] = log_lines(events)
                     wanted.update(self._write_pages(view, task, events))

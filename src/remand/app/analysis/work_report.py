@@ -10,8 +10,8 @@ from msgspec.structs import replace
 
 from remand.app.analysis.statistics import Share, wilson_share
 from remand.app.events.signatures import confirmed_events
-from remand.app.events.task_folds import task_events
-from remand.domain.events.catalogue import NATIVE, event_task_id
+from remand.app.events.task_folds import TELLING, task_events
+from remand.domain.events.catalogue import event_task_id
 from remand.domain.events.event import Event, TaskEvent, event_names
 from remand.domain.events.reviews import (
     EscalationAnswered,
@@ -26,7 +26,6 @@ from remand.domain.events.tasks import (
     HandoffRejected,
     HandoffRejectionInvalid,
     LeaseExpired,
-    LeaseRenewed,
     RejectionAnswered,
     TaskCancelled,
     TaskClaimed,
@@ -84,7 +83,7 @@ class Rework(Record, kw_only=True):
 
 def read_rework(view: Transaction, now: Instant, since: Instant = "") -> Rework:
     """The figures for all tasks of a ledger. Lease renewals change no task and are not read."""
-    return measure_rework((task_events(view, task.id, _MOVES) for task in view.tasks.every()), now, since)
+    return measure_rework((task_events(view, task.id, TELLING) for task in view.tasks.every()), now, since)
 
 
 def measure_rework(histories: Iterable[list[Event]], now: Instant, since: Instant = "") -> Rework:
@@ -366,7 +365,6 @@ _NOTABLE = event_names(
     RunEnded,
 )
 """The events without which only a task's status is reported."""
-_MOVES = event_names(*NATIVE) - event_names(LeaseRenewed)
 _RELEVANT = _NOTABLE | event_names(
     *(EscalationAnswered, TaskCancelled, RejectionAnswered, GatePassed, TaskReassigned, TaskClaimed),
     *(HandoffAccepted, ReviewRetracted, RunStarted, LeaseExpired),

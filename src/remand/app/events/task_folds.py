@@ -13,11 +13,11 @@ import msgspec
 from remand.app.events.missing_lines import given_up_repairs, is_contradicted
 from remand.app.events.signatures import Verifier, last_counted_number, may_count
 from remand.domain.access.keys import Trust
-from remand.domain.events.catalogue import event_task_id
-from remand.domain.events.event import Event
+from remand.domain.events.catalogue import NATIVE, event_task_id
+from remand.domain.events.event import Event, event_names
 from remand.domain.events.log import MOVES, VOIDS, AbandonedLines, EventsVoided, MissingLines, TaskArchived
 from remand.domain.events.reviews import AnswerRetracted
-from remand.domain.events.tasks import HandoffInitiated, TaskAdded, TaskClaimed
+from remand.domain.events.tasks import HandoffInitiated, LeaseRenewed, TaskAdded, TaskClaimed
 from remand.domain.evolve import archived_history, effective_events, evolve, is_backed, replay, short_id
 from remand.domain.instant import Instant
 from remand.domain.record import NamedTuple
@@ -29,6 +29,9 @@ from remand.ledger.problems import LEDGER, BadLine, Problem
 from remand.ledger.signatures import ADOPT, IMPORT, MAX_SEQ, Doubt, EventGroup, adoption_session
 from remand.ledger.store import Transaction
 from remand.ledger.traces import TRACED, TRACED_NAMES, Trace, trace_event
+
+TELLING = event_names(*NATIVE) - event_names(LeaseRenewed)
+"""The names of all events but renewed leases, which are many, move no task and are told nowhere."""
 
 
 def task_events(
