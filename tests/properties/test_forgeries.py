@@ -19,7 +19,7 @@ from msgspec.structs import replace
 
 from remand.adapters.stores.sqlite import SqliteStore
 from remand.app.log.exchange import groups_not_in, import_lines, lines_of_task, read_legacy_file
-from remand.app.log.verification import VerificationReport, state_digest, verify_log
+from remand.app.log.verification import state_digest
 from remand.app.ports import Commit
 from remand.app.requests import Request, Rules
 from remand.domain import commands as c
@@ -41,6 +41,7 @@ from tests.properties.forgeries import Forger, Forgery, spread
 from tests.properties.test_merge import COMMITS, END, encoded, some_ask
 from tests.support.builders import THE_USER, FakeLedger, a_result, a_verdict, member
 from tests.support.fakes import CountingIds
+from tests.support.log_checks import verify_in_parts
 from tests.support.rejection_records import LAZY, SCOPE, TITLE, a_rejection
 
 pytestmark = pytest.mark.timeout(7200)
@@ -167,11 +168,6 @@ def opened(
     return world
 
 
-def verified(world: FakeLedger) -> VerificationReport:
-    with world.store.read() as view:
-        return verify_log(view, world.exchange, world.marks, world.clock, world.ledger.verifier(view))
-
-
 def take_in(world: FakeLedger, forgeries: Iterable[Forgery], rng: random.Random, most: int) -> None:
     for name, lines in spread(rng, list(forgeries), most):
         world.exchange.put(name, lines)
@@ -203,7 +199,7 @@ def test_no_forgery_changes_a_ledger_with_work_under_way(campaign: Campaign, emb
             pytest.fail("One of these has an effect:\n" + "\n".join(map(str, batch)))
 
     print(ways)
-    verified(world)
+    verify_in_parts(world)
 
 
 @pytest.mark.parametrize("is_embedded", [False, True], ids=["memory", "sqlite"])
@@ -286,7 +282,9 @@ def test_lines_that_are_gone_change_nothing_or_are_named(campaign: Campaign, is_
         world.marks = whole.marks
         world.reopen()
         if any(expected[name] != task for name, task in world.tasks().items()):
-            assert verified(world).problems, f"seed {seed + number}: nobody says that {sorted(gone)} are gone"
+            assert verify_in_parts(world).problems, (
+                f"seed {seed + number}: nobody says that {sorted(gone)} are gone"
+            )
             require_bars(world, gone)
 
 

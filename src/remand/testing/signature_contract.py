@@ -252,6 +252,9 @@ class UnconfirmedEventsContract:
             both = [(true, session.lines[0]), (false, wrong.line)]
             assert tx.group_doubts.doubts(both) == {true: Doubt.NONE, false: Doubt.WRONG_SIGNATURE}
             assert len(tx.groups.of_session(session.name)) == 2
+            assert tx.group_doubts.sound_spans(session.name) == [(1, 1)]
+            assert tx.group_doubts.sound_spans(session.name, 1) == [(1, 1)]
+            assert tx.group_doubts.sound_spans(session.name, 2) == []
             assert tx.group_doubts.wrongly_signed(session.name) == [wrong]
             assert tx.group_doubts.wrongly_signed("another") == []
             tx.groups.add([wrong._replace(doubt=Doubt.NONE)])

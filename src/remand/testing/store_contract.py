@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 
 from remand.domain.access.team import look_keys, name_key
+from remand.domain.events.tasks import TaskClaimed
 from remand.domain.gate.state import GateState, Outage
 from remand.domain.run import Run, RunCosts
 from remand.domain.task import Escalation, Status, Submission
@@ -301,6 +302,27 @@ class EventContract:
 
             assert sorted(tx.events.lines()) == sorted([*session.event_lines, old])
             assert tx.events.of_task(T2) == [entries[1].line]
+
+    def test_rows_are_found_by_kind_and_by_line(self, store: Store) -> None:
+        session = Session()
+        entries = [
+            session.entry(task_added(T1)),
+            session.entry(task_claimed(T1)),
+            session.entry(task_added(T2)),
+        ]
+        old = b'{"ts":"2025-12-20T00:00:00Z","event":"node.create","meta":{},"id":"task:T-9","type":"TASK","data":{}}'
+        legacy = EventEntry(codec.decode_line(old), old, "T-9")
+
+        with store.write() as tx:
+            tx.events.add([*entries, legacy])
+            claims = tx.event_rows.rows(kind=TaskClaimed)
+            assert sorted(row.line for row in claims) == sorted([entries[1].line, old])
+            rows = list(tx.event_rows.rows(lines=[entries[2].line, old, entries[0].line]))
+            assert sorted((row.line, row.subject) for row in rows) == sorted(
+                [(entries[0].line, T1), (entries[2].line, T2), (old, "T-9")]
+            )
+            assert list(tx.event_rows.rows(lines=[])) == []
+            assert len(list(tx.event_rows.rows())) == 4
 
     def test_the_tail_has_the_latest_lines(self, store: Store) -> None:
         clock = Session().clock

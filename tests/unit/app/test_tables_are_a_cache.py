@@ -17,7 +17,6 @@ from remand.adapters.stores.sqlite import SqliteStore
 from remand.app.events.signatures import Signer
 from remand.app.log.keys import adopt_sessions
 from remand.app.log.repair import give_up_lines, missing_lines, rebuild_from_files, restore_tables
-from remand.app.log.verification import verify_log
 from remand.app.ports import Keys
 from remand.app.requests import Rules
 from remand.domain import commands as c
@@ -35,6 +34,7 @@ from remand.ledger.signatures import GroupedEvent
 from remand.testing.builders import MACHINE, T1, T2, Session, task_added
 from remand.testing.fakes import FakeClock, FakeKeys
 from tests.support.builders import THE_USER, FakeLedger, a_result, a_verdict, send_back
+from tests.support.log_checks import verify_in_parts
 
 STRANGER = FakeKeys("a stranger")
 GATED = Rules(gates=("tests", "integrity"))
@@ -80,10 +80,7 @@ class Place:
 
     def problems(self) -> list[str]:
         """What `log verify` says."""
-        world = self.world
-        with world.store.read() as view:
-            found = verify_log(view, world.exchange, world.marks, world.clock, world.ledger.verifier(view))
-        return [problem.problem for problem in found.problems]
+        return [problem.problem for problem in verify_in_parts(self.world).problems]
 
     def restore(self) -> None:
         """What `log verify` does when it finds a difference."""

@@ -77,8 +77,12 @@ def test_every_event_reads_back_from_its_line(kind: type[Event], data: st.DataOb
     turned = json.dumps(dict(reversed(json.loads(line).items())), ensure_ascii=False).encode()
     assert codec.decode_stored_line(turned) == event
     assert all(codec.decode_stored_line(line, one) == event for one in NATIVE)
+    assert codec.stored_id(line) == event.meta.id
+    assert {one for one in NATIVE if list(codec.lines_of_kind([line], one))} == {kind}
     assert {one for one in NATIVE if codec.may_have_kinds([line], (one,))} == {kind}
+    assert codec.stored_id(turned) in ("", event.meta.id)
     assert all(codec.may_have_kinds([turned], (one,)) for one in NATIVE)
+    assert all(list(codec.lines_of_kind([turned], one)) for one in NATIVE)
 
 
 @given(native_events())

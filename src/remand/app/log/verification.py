@@ -39,7 +39,7 @@ from remand.ledger import codec, signatures
 from remand.ledger.event_tables import EventEntry, FileMark, KeptLine, SignedGroup, UnconfirmedEvent
 from remand.ledger.order import VoidedEvents, next_time
 from remand.ledger.problems import LEDGER, BadLine, Problem, TableDifference
-from remand.ledger.signatures import ADOPT, IMPORT, Doubt, EventGroup
+from remand.ledger.signatures import ADOPT, IMPORT, ChainPlace, Doubt, EventGroup
 from remand.ledger.store import Transaction
 from remand.ledger.task_state import flat_state
 from remand.ledger.traces import TRACED, Trace, trace_event
@@ -73,7 +73,8 @@ def state_digest(tx: Transaction) -> tuple[str, int]:
     return whole.hexdigest(), count
 
 
-_BATCH = 5000
+BATCH = 5000
+"""How many events or groups are in memory at once."""
 _FIND_FILES = "Get the event files of every branch with git fetch, or restore them from a clone or a backup"
 
 
@@ -167,7 +168,7 @@ class _EventCheck:
     def read(self, tx: Transaction, limit: Instant, voids: VoidedEvents) -> None:
         """Compares the tables' data about each event with its line and the groups."""
         rows = tx.event_rows.rows()
-        while batch := list(islice(rows, _BATCH)):
+        while batch := list(islice(rows, BATCH)):
             self._note_progress(f"checking events, {self.count:,}")
             found = [
                 (ReadEvent(event, row.line, event_task_id(event)), row) for event, row in self._events(batch)
@@ -202,7 +203,7 @@ def _lost_events(tx: Transaction, exchange: Exchange, path: str, known: Containe
     """Events in a file that the ledger lost after reading them."""
     held, legacy = tx.held.ids(), event_ids(tx, "")
     lines = file_events(exchange, path, known)
-    while batch := list(islice(lines, _BATCH)):
+    while batch := list(islice(lines, BATCH)):
         kept = held | legacy | _kept_among(tx, [event for _, event in batch])
         for number, event in batch:
             if event.meta.id not in kept:
@@ -342,22 +343,43 @@ def _note_lines(groups: Iterable[SignedGroup], known: _LineHashes) -> Iterator[S
         yield one
 
 
-def _judged_groups(every: Iterable[SignedGroup], verifier: Verifier) -> Iterator[tuple[SignedGroup, Doubt]]:
+def _judged_groups(
+    every: Iterable[SignedGroup], verifier: Verifier
+) -> Iterator[tuple[SignedGroup, Doubt]]:
     """The groups with the doubt about each, judged part by part; every part of a session is in order.
 
-    A group that does not count in its part may be covered by one of a later part: it is judged again with that.
+    A group that does not count in its part may be covered by one of a later part, and is judged again with that.
     """
     for _, groups in groupby(every, key=lambda one: one.group.session):
         unsure: dict[EventGroup, tuple[SignedGroup, Doubt]] = {}
-        while part := list(islice(groups, _BATCH)):
+        ends: set[ChainPlace] = set()
+        while part := list(islice(groups, BATCH)):
             kept = {group: one for group, (one, _) in unsure.items()} | {one.group: one for one in part}
             unsure.clear()
-            for group, doubt in verifier.doubts(kept).items():
-                if doubt in (Doubt.WRONG_SIGNATURE, Doubt.REVOKED):
+            doubts = verifier.doubts(kept)
+            ends = {end for end in ends if end[-1] >= part[0].group.first}
+            _cover(doubts, ends)
+            for group, doubt in doubts.items():
+                if doubt in _COVERABLE:
                     unsure[group] = kept[group], doubt
-                else:
-                    yield kept[group], doubt
+                    continue
+                yield kept[group], doubt
+                if not doubt:
+                    ends.add(group.end)
         yield from unsure.values()
+
+
+_COVERABLE = (Doubt.WRONG_SIGNATURE, Doubt.REVOKED)
+
+
+def _cover(doubts: dict[EventGroup, Doubt], ends: Collection[ChainPlace]) -> None:
+    """Marks the groups that end where one of an earlier part ends that counts, and what leads to them."""
+    places = set(ends)
+    unsure = [group for group, doubt in doubts.items() if doubt in _COVERABLE] if places else []
+    for group in sorted(unsure, key=lambda one: -one.last):
+        if group.end in places:
+            doubts[group] = Doubt.NONE
+            places.add(group.start)
 
 
 def _group_problems(

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from remand.app.errors import EnvironmentFault
 from remand.app.events.signatures import Verifier, confirmed_events
 from remand.app.events.task_folds import rebuild_tables
-from remand.app.log.verification import VerificationReport, state_digest, verify_log
+from remand.app.log.verification import state_digest
 from remand.app.ports import Keys, SignedClaim
 from remand.app.requests import Rules
 from remand.domain import commands as c
@@ -26,6 +26,7 @@ from remand.testing.builders import MACHINE, T1, T2, Session, task_added, task_c
 from remand.testing.fakes import FakeClock, FakeKeys
 from tests.support.builders import FakeLedger, an_event
 from tests.support.fakes import ProcessKilled
+from tests.support.log_checks import verify_in_parts
 
 THEIRS, FORGED = "/events/theirs.jsonl", "/events/forged.jsonl"
 PROJECT = "0123456789abcdef"
@@ -73,11 +74,6 @@ def state(world: FakeLedger) -> tuple[str, int]:
         return state_digest(view)
 
 
-def verified(world: FakeLedger) -> VerificationReport:
-    with world.store.read() as view:
-        return verify_log(view, world.exchange, world.marks, world.clock, world.ledger.verifier(view))
-
-
 def made_anew(world: FakeLedger) -> FakeLedger:
     """Another ledger, made from the same files under the same rules."""
     again = FakeLedger(
@@ -101,7 +97,7 @@ def test_every_event_written_here_is_covered_by_a_signature_in_the_same_write() 
 
     assert [signatures.is_group(line) for line in lines] == [True, False] * 3
     assert named == [codec.decode_line(line).meta.id for line in lines[1::2]]
-    assert verified(world).ok
+    assert verify_in_parts(world).ok
 
 
 def test_a_command_of_several_events_has_one_signature() -> None:
@@ -150,7 +146,7 @@ def test_after_a_kill_only_what_this_key_signed_is_taken_in(is_forged: bool) -> 
     assert world.task(task).status == (Status.INCOMING if is_forged else Status.CANCELLED)
     assert len(world.exchange.set_aside) == is_forged
     assert len(world.events()) == 3 - is_forged
-    assert verified(world).ok
+    assert verify_in_parts(world).ok
 
 
 def test_a_line_appended_to_the_open_segment_is_never_covered_by_a_later_signature() -> None:
@@ -188,7 +184,7 @@ def test_an_event_too_long_for_one_line_is_covered_as_it_was_cut() -> None:
     read_in(world, signed(replace(UNLOCK, reason="x" * 400_000)), FORGED)
 
     assert not world.task(T1).is_locked_out("Alice")
-    assert verified(world).ok
+    assert verify_in_parts(world).ok
 
 
 def regrouped(lines: list[bytes], **changes: object) -> list[bytes]:
@@ -292,7 +288,7 @@ def test_a_wrong_signature_is_a_problem_and_an_unknown_signer_is_not(case: str) 
     world = a_world(OTHER)
     read_in(world, forged(case), FORGED)
 
-    found = verified(world)
+    found = verify_in_parts(world)
 
     is_problem = len(forged(case)) > 1 and case not in ("unsigned", "signed by nobody known")
     assert {(problem.file, problem.line) for problem in found.problems} == (
@@ -430,7 +426,7 @@ def test_groups_count_alike_in_whichever_order_their_files_are_read(files: list[
         world = a_world(OTHER)
         for n, lines in enumerate(order):
             read_in(world, lines, f"/events/{n}.jsonl")
-        assert not [one for one in verified(world).problems if "the ledger was changed" in one.problem]
+        assert not [one for one in verify_in_parts(world).problems if "the ledger was changed" in one.problem]
         outcomes.append((state(world), sorted(doubts(world))))
         assert state(made_anew(world)) == state(world)
 
@@ -462,7 +458,7 @@ def test_a_line_cut_out_of_a_file_is_named_with_its_task() -> None:
 
     read_in(world, [*lines[:3], *lines[4:]])
 
-    (problem,) = verified(world).problems
+    (problem,) = verify_in_parts(world).problems
     assert f"event 2 of session 20261115-090000-000000ff about {T1} is missing" in problem.problem
 
 
@@ -477,7 +473,7 @@ def test_a_group_cut_out_of_a_file_is_named_by_its_numbers() -> None:
 
     read_in(world, [*lines[:2], *lines[6:]])
 
-    (problem,) = verified(world).problems
+    (problem,) = verify_in_parts(world).problems
     assert "events 2 to 3 of session 20261115-090000-000000ff are missing" in problem.problem
 
 
@@ -489,7 +485,7 @@ def test_an_event_that_is_held_back_for_its_time_is_not_called_missing() -> None
 
     read_in(world, session.lines)
 
-    (problem,) = verified(world).problems
+    (problem,) = verify_in_parts(world).problems
     assert (problem.line, "held back" in problem.problem) == (4, True)
 
 
@@ -500,7 +496,7 @@ def test_lines_of_another_task_that_are_not_here_are_no_fault() -> None:
     read_in(world, [*lines[:3], *lines[4:]])
 
     assert world.task(T1).is_locked_out("Alice")
-    assert verified(world).ok
+    assert verify_in_parts(world).ok
 
 
 def test_a_ledger_in_which_an_unconfirmed_event_counts_was_changed() -> None:
@@ -511,7 +507,7 @@ def test_a_ledger_in_which_an_unconfirmed_event_counts_was_changed() -> None:
         event = codec.decode_stored_line(found.line)
         tx.unconfirmed.judge([Session().entry(UNLOCK)._replace(event=event, line=found.line)])
 
-    (problem,) = verified(world).problems
+    (problem,) = verify_in_parts(world).problems
 
     assert "counts without being confirmed" in problem.problem
 
@@ -637,7 +633,7 @@ def test_a_new_key_starts_a_new_session() -> None:
     assert before in sessions
     assert len(sessions) == 2
     assert len(world.tasks()) == 2
-    assert verified(world).ok
+    assert verify_in_parts(world).ok
 
 
 def test_a_key_that_was_lost_counts_as_long_as_it_is_trusted() -> None:

@@ -5,7 +5,6 @@ from collections.abc import Callable
 import pytest
 
 from remand.app.log.repair import give_up_lines, missing_lines
-from remand.app.log.verification import VerificationReport, verify_log
 from remand.app.ports import Commit
 from remand.app.requests import Rules
 from remand.domain import commands as c
@@ -18,6 +17,7 @@ from remand.ledger import codec, signatures
 from remand.testing.builders import ALICE, MACHINE, SHA, T1, T2, T3, TREE, Session, task_added, task_claimed
 from remand.testing.fakes import FakeClock, FakeKeys
 from tests.support.builders import THE_USER, FakeLedger, gate_passed_and_submitted
+from tests.support.log_checks import verify_in_parts
 
 PROJECT = "0123456789abcdef"
 OTHER = FakeKeys("other machine")
@@ -66,11 +66,6 @@ def a_world(lines: list[bytes]) -> FakeLedger:
     return world
 
 
-def verified(world: FakeLedger) -> VerificationReport:
-    with world.store.read() as view:
-        return verify_log(view, world.exchange, world.marks, world.clock, world.ledger.verifier(view))
-
-
 CUTS = {
     "the lines alone": lambda lines: without(lines, 6, 7),
     "their groups, too": lambda lines: without(lines, 6, 7, groups=True),
@@ -94,7 +89,7 @@ def test_nothing_of_a_task_is_released_while_lines_of_it_may_be_missing(
         "bad_transition",
     )
     assert world.task(T1).status is not Status.DONE
-    assert not verified(world).ok
+    assert not verify_in_parts(world).ok
 
 
 def test_a_missing_line_bars_its_own_task_alone() -> None:
@@ -135,7 +130,7 @@ def test_lines_that_come_later_count_and_end_it() -> None:
 
     assert world.task(T1).is_locked_out("Alice")
     assert world.ask(c.ApproveReview(task_id=T2, commit=SHA)).task.status is Status.DONE
-    assert verified(world).ok
+    assert verify_in_parts(world).ok
 
 
 def test_a_line_that_comes_before_its_group_is_not_missing() -> None:
@@ -145,7 +140,7 @@ def test_a_line_that_comes_before_its_group_is_not_missing() -> None:
     world.exchange.put(LATE, [line for line in lines if signatures.is_group(line)])
     world.ledger.refresh()
 
-    assert verified(world).ok
+    assert verify_in_parts(world).ok
     assert world.ask(c.ApproveReview(task_id=T2, commit=SHA)).task.status is Status.DONE
 
 
@@ -177,7 +172,7 @@ def test_groups_of_a_stranger_do_not_hide_a_gap() -> None:
 def test_lines_of_tasks_that_are_not_here_are_no_fault() -> None:
     world = a_world(without(a_log().lines, 1, 3, 4, 5, 6, 7))
 
-    assert verified(world).ok
+    assert verify_in_parts(world).ok
     assert world.ask(c.ApproveReview(task_id=T2, commit=SHA)).task.status is Status.DONE
 
 
@@ -190,7 +185,7 @@ def test_the_first_lines_of_a_session_may_not_be_missing_without_their_ids() -> 
     world = a_world([*a_log().lines, *without(other.lines, 1, groups=True)])
 
     assert world.refusal(c.ApproveReview(task_id=T2, commit=SHA)).code == "lines_missing"
-    assert not verified(world).ok
+    assert not verify_in_parts(world).ok
 
 
 def test_what_this_machine_has_seen_is_missed_when_all_of_it_is_gone() -> None:
@@ -249,7 +244,7 @@ def test_what_the_user_gives_up_bars_nothing_and_is_told() -> None:
     give_up_lines(world.ledger, found, THE_USER, "the disk of that machine is broken")
 
     assert world.ask(c.ApproveReview(task_id=T2, commit=SHA)).task.status is Status.DONE
-    answer = verified(world)
+    answer = verify_in_parts(world)
     assert answer.ok
     (given,) = answer.given_up
     assert (given.lines.first, given.lines.last, given.by, given.reason) == (
@@ -282,7 +277,7 @@ def test_what_one_machine_gives_up_is_given_up_where_its_key_is_trusted() -> Non
     again.ledger.refresh()
 
     assert missing_lines(again.ledger) == []
-    assert verified(again).ok
+    assert verify_in_parts(again).ok
 
 
 def test_more_that_is_lost_later_is_not_given_up() -> None:
@@ -315,7 +310,7 @@ def test_a_forged_line_in_the_place_of_a_repair_gives_nothing_up_and_takes_nothi
 
     assert again.refusal(c.ApproveReview(task_id=T1, commit=SHA)).code == "lines_missing"
     assert [(one.first, one.last) for one in missing_lines(again.ledger)] == [(6, 7)]
-    assert [repair.event for repair in verified(again).given_up] == [real]
+    assert [repair.event for repair in verify_in_parts(again).given_up] == [real]
 
 
 def test_only_the_user_gives_lines_up() -> None:
