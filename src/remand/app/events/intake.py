@@ -191,13 +191,15 @@ class _OpenFile:
         self,
         mark: FileMark,
         exchange: Exchange,
-        known: Container[int],
+        known: Collection[int],
         start: int,
         problems: Iterable[Problem],
     ) -> None:
         self.mark = mark
         self.lines = start
         """The number of lines read."""
+        self.size = 0
+        """The number of bytes read of it by this process."""
         self.problems = list(problems)
         lines = _unknown_lines(exchange, mark.path, known) if known else exchange.read(mark.path)
         self.batches = read_batches(islice(lines, start, None) if start else lines, mark.path, self.problems)
@@ -239,7 +241,7 @@ class FileIntake:
         verifier: Verifier,
         recovered: Sequence[bytes] = (),
         most: int = 0,
-        known: Container[int] = frozenset(),
+        known: Collection[int] = frozenset(),
     ) -> bool:
         """Stores every new group and event of the files and refolds the affected tasks.
 
@@ -252,7 +254,7 @@ class FileIntake:
             return True
         changes, opened = self._resume(tx, place, limit, verifier.trust_text)
         tx.on_rollback(self._forget)
-        size, total = 0, self._done + sum(mark.size for mark in files)
+        size, total = 0, self._done + sum(mark.size for mark in files) - (opened.size if opened else 0)
         with without_garbage_collection():
             # The interrupted file comes first, so that new or changed files do not reset its position.
             left = _left_at(place)[0] if place else None
@@ -265,6 +267,7 @@ class FileIntake:
                     _import_batch(tx, batch, changes, verifier)
                     opened.lines += batch.lines
                     size += batch.size
+                    opened.size += batch.size
                     self._done += batch.size
                     self._note_progress(f"reading event files, {self._done >> 20} of {total >> 20} MB")
                     if most and size >= most and not is_whole:

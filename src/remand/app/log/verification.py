@@ -343,9 +343,7 @@ def _note_lines(groups: Iterable[SignedGroup], known: _LineHashes) -> Iterator[S
         yield one
 
 
-def _judged_groups(
-    every: Iterable[SignedGroup], verifier: Verifier
-) -> Iterator[tuple[SignedGroup, Doubt]]:
+def _judged_groups(every: Iterable[SignedGroup], verifier: Verifier) -> Iterator[tuple[SignedGroup, Doubt]]:
     """The groups with the doubt about each, judged part by part; every part of a session is in order.
 
     A group that does not count in its part may be covered by one of a later part, and is judged again with that.

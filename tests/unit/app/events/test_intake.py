@@ -340,6 +340,22 @@ def test_what_a_killed_process_has_read_is_kept_and_another_goes_on_from_there(
     assert world.ready() == whole.ready()
 
 
+def test_the_size_of_all_files_is_the_same_in_every_part(monkeypatch: pytest.MonkeyPatch) -> None:
+    session = Session()
+    for number in range(12):
+        session.write(task_added(task_id(number), title="x" * (200 << 10)))
+    monkeypatch.setattr(intake, "_BATCH", 2)
+    monkeypatch.setattr(ledger, "PART_BYTES", 1)
+    world, seen = FakeLedger(), []
+    world.ledger.intake = intake.FileIntake(world.exchange, world.clock, world.marks, seen.append)
+
+    read_in(world, session.lines)
+
+    totals = {text.partition(" of ")[2] for text in seen if text.startswith("reading")}
+    assert len(seen) > 3
+    assert totals == {"2 MB"}
+
+
 def test_nothing_is_decided_while_a_part_of_the_files_was_read(monkeypatch: pytest.MonkeyPatch) -> None:
     session = Session()
     for number in range(12):
