@@ -107,6 +107,14 @@ def test_the_hook_starts_without_records_patterns_or_processes() -> None:
     assert {name for name in loaded if name.startswith("remand.domain.")} <= {"remand.domain.hosts"}
 
 
+def test_a_stop_that_measures_nothing_loads_neither_runner_nor_integrity_gate() -> None:
+    found = loaded_modules("from remand.interfaces.hook.answers import make_gates")
+
+    assert {"remand.wiring.gates", "remand.app.gates.gates"} <= found
+    assert not {name for name in found if name.startswith("remand.integrity.")}
+    assert not found & {f"remand.app.gates.{name}" for name in ("runner", "preparation", "measurement")}
+
+
 def test_what_every_call_reads_from_json_has_annotations_that_nobody_compiles() -> None:
     """When it makes a reader, msgspec compiles each annotation that is a text."""
     found: set[type[msgspec.Struct]] = set()

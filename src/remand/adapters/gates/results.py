@@ -19,7 +19,7 @@ import msgspec
 
 from remand.adapters.system.files import atomic_write
 from remand.app.gates.ports import MIB, ResultWatch
-from remand.integrity.result_records import ResultRecord
+from remand.integrity import result_records
 
 _OWN = os.path.dirname(__file__)
 _COMMON = "from remand.adapters.gates import python_results as sender\n"
@@ -400,7 +400,12 @@ class FileReports:
 
 FILES_VARIABLE = "REMAND_TEST_FILES"
 MAX_RECORDS, MAX_LINE = 64 * MIB, MIB
-_decode = msgspec.json.Decoder(ResultRecord).decode
+
+
+@cache
+def _decoder() -> Callable[[bytes], result_records.ResultRecord]:
+    """Created at first use: a hook that answers from the cache reads no record."""
+    return msgspec.json.Decoder(result_records.ResultRecord).decode
 
 
 @contextmanager
@@ -430,7 +435,7 @@ _CLOSING = "closing-"
 _BLOCK = 4096
 
 
-def _closed_runs(folder: str) -> Iterator[ResultRecord]:
+def _closed_runs(folder: str) -> Iterator[result_records.ResultRecord]:
     """The programs whose closing record is present in a file that names their process.
 
     Go writes the file in blocks of a fixed size and the rest when all tests have ended.
@@ -445,7 +450,7 @@ def _closed_runs(folder: str) -> Iterator[ResultRecord]:
             continue
         size = entry.stat(follow_symlinks=False).st_size
         if size and (size % _BLOCK or _ends_a_line(entry.path)):
-            yield ResultRecord(kind="end", pid=int(pid))
+            yield result_records.ResultRecord(kind="end", pid=int(pid))
 
 
 def _ends_a_line(path: str) -> bool:
@@ -479,18 +484,18 @@ class _PipeReader:
             self._lines += lines
         return rest
 
-    def records(self) -> tuple[ResultRecord, ...]:
+    def records(self) -> tuple[result_records.ResultRecord, ...]:
         """All records that arrived, in order; closes the pipe."""
         if self._is_open:
             self._is_open = False
             os.write(self._descriptor, _LAST)
             self._thread.join()
             os.close(self._descriptor)
-        found: list[ResultRecord] = []
-        begun = ResultRecord(kind="start")
+        found: list[result_records.ResultRecord] = []
+        begun = result_records.ResultRecord(kind="start")
         for line in self._lines:
             try:
-                record = _decode(line)
+                record = _decoder()(line)
             except (msgspec.DecodeError, ValueError):
                 found += _read_libtest_line(line, begun)
                 continue
@@ -503,12 +508,16 @@ _LIBTEST = re.compile(r"(ok|failed|ignored)(?:[:(, ].*)? (\S+)")
 _LIBTEST_OUTCOMES = {"ok": "passed", "failed": "failed", "ignored": "skipped"}
 
 
-def _read_libtest_line(line: bytes, begun: ResultRecord) -> Iterator[ResultRecord]:
+def _read_libtest_line(
+    line: bytes, begun: result_records.ResultRecord
+) -> Iterator[result_records.ResultRecord]:
     """The result in a line of Rust's libtest harness, for the program that started last."""
     match = _LIBTEST.fullmatch(line.decode("utf-8", "replace"))
     if match:
         test_id, outcome = f"{begun.id}::{match[2]}", _LIBTEST_OUTCOMES[match[1]]
-        yield ResultRecord(kind="result", when="call", pid=begun.pid, id=test_id, outcome=outcome)
+        yield result_records.ResultRecord(
+            kind="result", when="call", pid=begun.pid, id=test_id, outcome=outcome
+        )
 
 
 _LAST = b"\0end\0"

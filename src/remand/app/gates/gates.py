@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from remand.app.errors import EnvironmentFault
 from remand.app.facts import GateTerms
-from remand.app.gates import change_examination, measurement, queued_work
+from remand.app.gates import change_examination, measurement, preparation, queued_work
 from remand.app.gates.done_claims import ClaimOutcome, DoneClaims, StopResponder
 from remand.app.gates.known_results import (
     KnownVerdicts,
@@ -32,7 +32,6 @@ from remand.app.gates.ports import (
     SessionRecords,
     ignore_progress,
 )
-from remand.app.gates.preparation import PreparationBase
 from remand.app.ledger import Ledger
 from remand.app.requests import Answer, Request
 from remand.app.settings import SettingsSource
@@ -244,7 +243,7 @@ class Gates:
         if fault:
             raise EnvironmentFault(f"remand.toml: {fault}")
         tree, trusted = self.tree(commit), self.prepare_base(commit)
-        base = PreparationBase(self.tree(trusted or commit), bool(trusted), may_have_secrets)
+        base = preparation.PreparationBase(self.tree(trusted or commit), bool(trusted), may_have_secrets)
         return measurement.try_gates(self.environment, policy, tree, base)
 
     def known_verdict(self, terms: MeasurementTerms) -> VerdictResult | None:

@@ -11,7 +11,10 @@ import msgspec
 
 from remand.domain.gate.gate import Measurement
 from remand.domain.record import NamedTuple, Record
-from remand.integrity.result_records import ResultRecord
+from remand.startup import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from remand.integrity.result_records import ResultRecord
 
 MIB = 1 << 20
 
