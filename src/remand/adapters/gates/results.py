@@ -20,6 +20,7 @@ import msgspec
 from remand.adapters.system.files import atomic_write
 from remand.app.gates.ports import MIB, ResultWatch
 from remand.integrity import result_records
+from remand.startup import lazy_pattern
 
 _OWN = os.path.dirname(__file__)
 _COMMON = "from remand.adapters.gates import python_results as sender\n"
@@ -34,7 +35,7 @@ for _name, _space in (("sender", sender.__dict__), ("plugin", globals())):
 VARIABLE = "REMAND_RESULTS"
 """The path of the pipe, for plugins that are not loaded from the same folder."""
 _ISOLATED = ("-I", "-E")
-_PYTHON = re.compile(r"(?:python|pypy)[\d.]*")
+_PYTHON = lazy_pattern(r"(?:python|pypy)[\d.]*")
 _HARMLESS = ("-B", "-E", "-s", "-S", "-u", "-b", "-bb", "-O", "-Werror", "-Wd", "-X", "dev", "utf8")
 """Python options that do not change how a script is found and run, compared with a module."""
 
@@ -242,14 +243,14 @@ class _Reporter(NamedTuple):
 
 _REPORTERS = (
     _Reporter(
-        re.compile(r"(?:^|[\s/])vitest(?:\.m?js)?(?=\s|$)"),
-        re.compile(r"""(?:^|(?<=\s))--reporter[= ]["']?junit["']?(?=\s|$)"""),
+        lazy_pattern(r"(?:^|[\s/])vitest(?:\.m?js)?(?=\s|$)"),
+        lazy_pattern(r"""(?:^|(?<=\s))--reporter[= ]["']?junit["']?(?=\s|$)"""),
         "--reporter",
         ("vitest_results.mjs", "vitest_assertions.mjs", "assertion_notes.cjs"),
     ),
     _Reporter(
-        re.compile(r"(?:^|[\s/])(?:jest(?:\.js)?(?=\s|$)|react-scripts\s+test)"),
-        re.compile(r"""(?:^|(?<=\s))--reporters[= ]["']?[^\s"']*\bjest-junit["']?(?=\s|$)"""),
+        lazy_pattern(r"(?:^|[\s/])(?:jest(?:\.js)?(?=\s|$)|react-scripts\s+test)"),
+        lazy_pattern(r"""(?:^|(?<=\s))--reporters[= ]["']?[^\s"']*\bjest-junit["']?(?=\s|$)"""),
         "--reporters",
         ("jest_results.cjs", "jest_assertions.cjs", "assertion_notes.cjs"),
     ),
@@ -283,7 +284,7 @@ def _plugin_text(name: str) -> str:
 
 
 KEPT_RESULTS = 2000
-_RESULT_KEY = re.compile(r"[0-9a-f]{64}")
+_RESULT_KEY = lazy_pattern(r"[0-9a-f]{64}")
 _SEAL = 32
 
 
@@ -504,7 +505,7 @@ class _PipeReader:
         return tuple(found)
 
 
-_LIBTEST = re.compile(r"(ok|failed|ignored)(?:[:(, ].*)? (\S+)")
+_LIBTEST = lazy_pattern(r"(ok|failed|ignored)(?:[:(, ].*)? (\S+)")
 _LIBTEST_OUTCOMES = {"ok": "passed", "failed": "failed", "ignored": "skipped"}
 
 

@@ -16,9 +16,10 @@ import msgspec
 from remand.adapters.system.files import atomic_write
 from remand.app.gates.ports import RegistrySettings
 from remand.domain.record import Record
+from remand.startup import lazy_pattern
 
 _NOTE = "user.json"
-_VARIABLES = re.compile(
+_VARIABLES = lazy_pattern(
     r"(?:https?|no|all)_proxy|(?:HTTPS?|NO|ALL)_PROXY|SSL_CERT_(?:FILE|DIR)|REQUESTS_CA_BUNDLE|CURL_CA_BUNDLE|NODE_EXTRA_CA_CERTS"
     r"|GIT_SSL_CAINFO|PIP_[A-Z_]+|UV_[A-Z0-9_]+|(?:npm|NPM)_(?:config|CONFIG)_\w+|NPM_TOKEN|NODE_AUTH_TOKEN|YARN_[A-Z_]+"
     r"|GO(?:PROXY|PRIVATE|NOPROXY|NOSUMDB|SUMDB|INSECURE|VCS)|CARGO_(?:HTTP|NET|REGISTRIES|REGISTRY)_[A-Z0-9_]+"
@@ -31,18 +32,18 @@ _FILES = {
     "GOENV": (".config/go/env",),
 }
 """Settings files in a home folder, each with the variable that overrides its path."""
-_HARMFUL = re.compile(r"\w+_(?:CACHE\w*|TARGET|PREFIX|USER|PROJECT_ENVIRONMENT|ENV_FILE)", re.IGNORECASE)
+_HARMFUL = lazy_pattern(r"\w+_(?:CACHE\w*|TARGET|PREFIX|USER|PROJECT_ENVIRONMENT|ENV_FILE)", re.IGNORECASE)
 """Variables that name output locations on the user's machine: they could only break a step."""
-_PUBLISHING = re.compile(
+_PUBLISHING = lazy_pattern(
     r"\w+_PUBLISH_\w+|CARGO_REGISTRY_TOKEN|CARGO_REGISTRIES_CRATES_IO_TOKEN|npm_config_otp", re.IGNORECASE
 )
 """Variables that are needed only to publish packages, never to install them."""
-_CERTIFICATE_FILE = re.compile(
+_CERTIFICATE_FILE = lazy_pattern(
     r"SSL_CERT_FILE|REQUESTS_CA_BUNDLE|CURL_CA_BUNDLE|NODE_EXTRA_CA_CERTS|GIT_SSL_CAINFO|PIP_CERT|npm_config_cafile"
     r"|YARN_HTTPS_CA_FILE_PATH|CARGO_HTTP_CAINFO",
     re.IGNORECASE,
 )
-_WITHOUT_SECRETS = re.compile(
+_WITHOUT_SECRETS = lazy_pattern(
     r"(?:https?|no|all)_proxy|SSL_CERT_DIR|UV_(?:SYSTEM_CERTS|NATIVE_TLS|HTTP_TIMEOUT|INDEX_STRATEGY|INSECURE_HOST)"
     r"|(?:PIP|UV)_(?:INDEX_URL|EXTRA_INDEX_URL|FIND_LINKS|NO_INDEX)|PIP_(?:TRUSTED_HOST|PROXY|TIMEOUT|RETRIES)"
     r"|UV_(?:DEFAULT_)?INDEX|npm_config_(?:ca|registry|proxy|https?_proxy|noproxy|strict_ssl)"
@@ -51,20 +52,20 @@ _WITHOUT_SECRETS = re.compile(
     re.IGNORECASE,
 )
 """The subset that a step controlled by a branch receives, besides certificates and settings files."""
-_KEYS_WITHOUT_SECRETS = re.compile(
+_KEYS_WITHOUT_SECRETS = lazy_pattern(
     r"(?:@[\w.-]+:)?registry|(?:extra-)?index-url|index-strategy|index|name|url|default|explicit|find-links|no-index"
     r"|trusted-host|allow-insecure-host|timeout|retries|(?:https?-)?proxy|no-?proxy|cafile|ca(?:\[\])?|cert|strict-ssl"
     r"|native-tls|system-certs|go(?:proxy|private|noproxy|nosumdb|sumdb|insecure)"
 )
 """The same for the keys of settings files."""
-_KEY = re.compile(r"""\s*["']?([^\s="'\[{]+(?:\[\])?)["']?\s*=""")
-_SECTION = re.compile(r"\[+[\w.-]+\]+\s*$")
-_MORE_VALUES = re.compile(r"""\s*["'\]{}]|\s+(?:\[|/|\w+://|[\w.*-]+(?::\d+)?\s*$)""")
-_COMMENT = re.compile(r"\s[#;].*")
-_URL_USER = re.compile(r"""(?:(?<=://)|(?<![^\s=,|"'\[])(?=[^"'\[]))[^/\s]*@""")
+_KEY = lazy_pattern(r"""\s*["']?([^\s="'\[{]+(?:\[\])?)["']?\s*=""")
+_SECTION = lazy_pattern(r"\[+[\w.-]+\]+\s*$")
+_MORE_VALUES = lazy_pattern(r"""\s*["'\]{}]|\s+(?:\[|/|\w+://|[\w.*-]+(?::\d+)?\s*$)""")
+_COMMENT = lazy_pattern(r"\s[#;].*")
+_URL_USER = lazy_pattern(r"""(?:(?<=://)|(?<![^\s=,|"'\[])(?=[^"'\[]))[^/\s]*@""")
 """Greedy because a password may contain `@`; a proxy's address may lack a scheme."""
-_CERTIFICATE = re.compile(r"-----BEGIN (?:\w+ )?CERTIFICATE-----[^-]*-----END (?:\w+ )?CERTIFICATE-----")
-_PRIVATE_KEY = re.compile(r"-----BEGIN [^-]*PRIVATE KEY.*?-----END [^-]*-----", re.DOTALL)
+_CERTIFICATE = lazy_pattern(r"-----BEGIN (?:\w+ )?CERTIFICATE-----[^-]*-----END (?:\w+ )?CERTIFICATE-----")
+_PRIVATE_KEY = lazy_pattern(r"-----BEGIN [^-]*PRIVATE KEY.*?-----END [^-]*-----", re.DOTALL)
 _MAX_FILE = 1 << 20
 
 
@@ -102,7 +103,7 @@ def note_user_settings(folder: str, environment: Mapping[str, str], root: str) -
     return settings
 
 
-_SHIM_FOLDER = re.compile(r".*/(?:shims|\.volta/bin)")
+_SHIM_FOLDER = lazy_pattern(r".*/(?:shims|\.volta/bin)")
 """Where volta, asdf, mise, pyenv and nodenv put shims, which look up in the home folder which version to run."""
 _REAL_PROGRAMS = {
     "node": ("-p", "process.execPath"),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
@@ -24,6 +23,7 @@ from remand.domain.gate.gate import (
 from remand.domain.gate.verdict import GateResult, GateStatus
 from remand.domain.text.redaction import MAX_TEXT, redact
 from remand.domain.text.words import shorten
+from remand.startup import lazy_pattern
 
 MAX_KEPT_FINDINGS = 20
 MAX_IDS = 100
@@ -285,10 +285,10 @@ def _sort_by_severity(findings: tuple[GateFinding, ...], new: frozenset[str]) ->
 
 
 MAX_NAMED = 100
-_WORDS = re.compile(r"[^\w*?]+")
-_ENDING = re.compile(r"\.(?:py|[cm]?[jt]sx?|go|rs|java|kt|rb)(?=::|$| )")
+_WORDS = lazy_pattern(r"[^\w*?]+")
+_ENDING = lazy_pattern(r"\.(?:py|[cm]?[jt]sx?|go|rs|java|kt|rb)(?=::|$| )")
 _NOT_RUN = "no test of this name ran; the task must pass it"
-_PARAMETERS = re.compile(r"\[.*\]$|#\d+$")
+_PARAMETERS = lazy_pattern(r"\[.*\]$|#\d+$")
 
 
 def pattern_path(pattern: str) -> str:
