@@ -42,7 +42,7 @@ def keep(runs: list[SubjectRun], path: Path = FILE, page: Path = PAGE) -> None:
         kept = msgspec.structs.replace(run, goals=measured)
         baseline.runs.setdefault(run.size, {})[run.subject] = kept
     path.write_bytes(msgspec.json.format(msgspec.json.encode(baseline, order="sorted"), indent=1) + b"\n")
-    page.write_text(with_figures(page.read_text(encoding="utf-8"), baseline), encoding="utf-8")
+    page.write_text(with_figures(page.read_text(encoding="utf-8"), load(path)), encoding="utf-8")
 
 
 def slips(runs: list[SubjectRun], baseline: Baseline) -> list[str]:
@@ -82,15 +82,16 @@ def has_slipped(goal: Goal, old: Goal) -> bool:
 
 
 def current_commit() -> str:
-    """The commit that is measured, with a mark when the tree has changes."""
-    root = str(PAGE.parents[1])
-    commit = subprocess.run(
-        ["git", "-C", root, "describe", "--always", "--dirty", "--abbrev=10", "--exclude=*"],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    return commit.stdout.strip() or "unknown"
+    """The commit that is measured, with a mark when the tree has changes other than what a run keeps."""
+    written = [f":!{path.relative_to(PAGE.parents[1])}" for path in (FILE, PAGE)]
+    commit = _git("rev-parse", "--short=10", "HEAD")
+    is_changed = bool(_git("status", "--porcelain", "--untracked-files=no", "--", ".", *written))
+    return f"{commit}{'-dirty' if is_changed else ''}" if commit else "unknown"
+
+
+def _git(*words: str) -> str:
+    command = ["git", "-C", str(PAGE.parents[1]), *words]
+    return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
 
 
 def with_figures(page: str, baseline: Baseline) -> str:

@@ -55,6 +55,16 @@ def test_a_run_replaces_its_subject_at_its_size_alone(tmp_path: Path) -> None:
     assert page.read_text().endswith("Tail\n")
 
 
+def test_the_page_is_the_same_whatever_was_measured_first(tmp_path: Path) -> None:
+    file, page = tmp_path / "baseline.json", tmp_path / "page.md"
+    page.write_text("<!-- begin: written by `make bench` -->\n<!-- end -->\n")
+
+    for subject in ("hook", "claims", "growth"):
+        keep([msgspec.structs.replace(a_run(7.0), subject=subject)], file, page)
+
+    assert with_figures(page.read_text(), load(file)) == page.read_text()
+
+
 @pytest.mark.parametrize(
     ("before", "now", "is_upper", "is_worse"),
     [(10.0, 8.6, False, False), (10.0, 8.4, False, True), (2.0, 2.29, True, False), (2.0, 2.31, True, True)],
