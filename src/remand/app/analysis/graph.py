@@ -50,8 +50,10 @@ def fold_graph(events: Iterable[Event], statuses: Mapping[str, str] | None = Non
     """Folds events in any order and number of copies. `statuses` are the statuses of tasks by id."""
     handed, kept = _handed_tasks(events)
     fold = _Fold(handed)
-    for event in sorted(kept, key=order_key):
-        fold.apply(event)
+    kept.sort(key=order_key)
+    kept.reverse()
+    while kept:  # an event is freed once the graph has it
+        fold.apply(kept.pop())
     fold.add_named_tasks()
     fold.leave_out_dangling()
     for task, status in (statuses or {}).items():
