@@ -16,7 +16,12 @@ TASKS = (
         status=Status.CLAIMED,
         claim=a_claim("Alice", H1),
         gates=update_gates(
-            GateState(), status=GateStatus.HELD, handoff_id=H1, held=("f1", "f2"), tree=TREE, questioned=("Alice",)
+            GateState(),
+            status=GateStatus.HELD,
+            handoff_id=H1,
+            held=("f1", "f2"),
+            tree=TREE,
+            questioned=("Alice",),
         ),
     ),
     a_task(T2, status=Status.ESCALATED, escalation=an_escalation()),
