@@ -86,6 +86,8 @@ class FactLookup:
         self._ids = id_source
         self._source = source
         self._lineage = Lineage(tx, source.get)
+        self._last_missing: tuple[Task | None, tuple[MissingLines, ...]] = (None, ())
+        """The task that was looked at last: the next one in the queue is looked at twice."""
         self._plain: Facts | None = None
         """The facts of every command that needs none from outside the ledger."""
 
@@ -97,23 +99,23 @@ class FactLookup:
         self, command: c.Command, task: Task | None, now: Instant, external_facts: ExternalFacts
     ) -> Facts:
         """Everything that `decide` may need besides the task."""
-        if external_facts is NO_EXTERNAL_FACTS:
-            if self._plain is None:
-                self._plain = self._facts_without_task(external_facts)
-            facts = self._plain
-        else:
+        if external_facts is not NO_EXTERNAL_FACTS:
             facts = self._facts_without_task(external_facts)
-        changes: dict[str, Any] = {}
-        if isinstance(command, c.PlanForgeAction):
-            changes["forge_actions"] = allowed_actions(self._rules.policy)
-        if task:
-            changes |= self._task_facts(task)
+        elif self._plain is None:
+            facts = self._plain = self._facts_without_task(external_facts)
+        else:
+            facts = self._plain
+        changes = {} if task is None else self._task_facts(task)
         lookups = _LOOKUPS_OF[type(command)]
         if lookups:
             inquiry = Inquiry(command, task, now, external_facts)
             for look_up in lookups:
                 changes |= look_up(self, inquiry)
         return update_facts(facts, **changes) if changes else facts
+
+    def actions(self, _: Inquiry) -> dict[str, Any]:
+        """What the policy permits on the forge."""
+        return {"forge_actions": allowed_actions(self._rules.policy)}
 
     def _facts_without_task(self, facts: ExternalFacts) -> Facts:
         rules, commit, difference = self._rules, facts.commit, facts.difference
@@ -142,11 +144,12 @@ class FactLookup:
     def _task_facts(self, task: Task) -> dict[str, Any]:
         """Facts about a task that are not part of its own state."""
         found: dict[str, Any] = {}
-        if task.links.parent or task.people.lockouts:
+        links = task.links
+        if links.parent or task.people.lockouts:
             lockouts = lockout_facts(self._tx, self._rules.team, task, self._lineage)
             found["inherited"] = lockouts.inherited
             found["possible_identities"] = lockouts.possible_identities
-        if task.blockers:
+        if links.depends_on or links.waits_for or links.children:
             found["open_blockers"] = self.open_blockers(task)
         missing = self.missing_lines(task)
         if missing:
@@ -155,12 +158,19 @@ class FactLookup:
 
     def missing_lines(self, task: Task) -> tuple[MissingLines, ...]:
         """Missing lines that may concern a task or one of its ancestors."""
+        if task is self._last_missing[0]:
+            return self._last_missing[1]
+        missing = self._missing_lines(task)
+        self._last_missing = (task, missing)
+        return missing
+
+    def _missing_lines(self, task: Task) -> tuple[MissingLines, ...]:
         missing = missing_for_task(self._tx, task, self._lineage)
-        if not self._source.has_missing_events:
+        if not self._source.missing:
             return missing
         known = {one.id for one in missing}
         lineage = (task, *self._lineage.ancestors(task))
-        signed = (lines for one in lineage for lines in self._source.missing_events(one.id))
+        signed = (lines for one in lineage for lines in self._source.missing.get(one.id, ()))
         return (*missing, *(one for one in signed if one.id not in known))
 
     def open_blockers(self, task: Task) -> tuple[str, ...]:
@@ -374,6 +384,7 @@ LOOKUPS: dict[FactKind, Callable[[FactLookup, Inquiry], dict[str, Any]]] = {
     FactKind.OBJECTIONS: FactLookup.blocking_objections,
     FactKind.DISMISSED: FactLookup.dismissed_objections,
     FactKind.UNDO: FactLookup.undo,
+    FactKind.ACTIONS: FactLookup.actions,
 }
 _LOOKUPS_OF = {kind: tuple(LOOKUPS[need] for need in rule.needs) for kind, rule in RULES.items()}
 """The lookups for each command."""

@@ -37,20 +37,21 @@ from remand.domain.evolve import evolve, replay
 from remand.domain.facts import Facts, LinkFacts, update_facts
 from remand.domain.instant import Instant, is_clock_ahead, require_clock_near
 from remand.domain.preconditions import find_lockout, require_trusted_key
-from remand.domain.record import NamedTuple
+from remand.domain.record import NamedTuple, Record
 from remand.domain.refusals import Refused, oversized_event_refusal, reused_key_refusal
-from remand.domain.task import Status, Task
+from remand.domain.task import TERMINAL, Status, Task
 from remand.domain.text.redaction import NO_PATHS, MachinePaths
 from remand.ledger import codec
-from remand.ledger.event_tables import EventEntry
+from remand.ledger.event_tables import NO_DOUBT, EventEntry, new_entry
 from remand.ledger.order import next_time, order_key
 from remand.ledger.problems import BadLine
 from remand.ledger.store import Transaction
 
 _encode = msgspec.json.Encoder(order="deterministic").encode
+_UNSAID, _WORD = KnownBy.UNSAID, KnownBy.WORD
 
 
-class RequestOrigin(NamedTuple):
+class RequestOrigin(Record):
     """The origin of a command, as its events record it."""
 
     key: str = ""
@@ -115,8 +116,10 @@ class RequestHandler:
     def _answer(self, request: Request, seen: ExternalFacts, actor: Actor | None) -> Answer:
         require_trusted_key(self.tx.unconfirmed.writer, is_confined=request.confined)
         fingerprint = _fingerprint(request) if request.key else ""
-        known_by = request.known_by or (KnownBy.UNSAID if actor else KnownBy.WORD)
-        origin = RequestOrigin(request.key, fingerprint, request.branch, known_by)
+        known_by = request.known_by or (_UNSAID if actor else _WORD)
+        origin = RequestOrigin(
+            key=request.key, fingerprint=fingerprint, branch=request.branch, known_by=known_by
+        )
         if request.key:
             known = self._events_of_key(request.key)
             if known:
@@ -207,11 +210,11 @@ class RequestHandler:
         decided = decide(task, context)
         if isinstance(decided, Refused):
             raise decided
-        was_open = task is not None and not task.is_terminal
+        was_open = task is not None and task.status not in TERMINAL
         kept, task = self._record(task, decided, context.actor, origin)
         if task is None:
             raise AssertionError(f"{type(context.command).__name__} led to no task")
-        if was_open and task.is_terminal and context.actor is not THE_COORDINATOR:
+        if was_open and task.status in TERMINAL and context.actor is not THE_COORDINATOR:
             self.settle_due()
         return Acceptance(events=kept, task=task)
 
@@ -221,10 +224,10 @@ class RequestHandler:
         """Stamps events, folds each into its task, and stores both."""
         head, skew = self.tx.head, self._rules.policy.clock_skew_seconds
         seq, tip, clock = head.seq, head.tip, head.clock
+        session, name = head.session, actor.name
+        key, fingerprint, known_by = origin.key, origin.fingerprint, origin.known_by
         branch = origin.branch or self._current_branch()
-        own = task.id if task else ""
-        before: dict[str, Task | None] = {own: task}
-        tasks = before.copy()
+        more = len(decided)
         entries: list[EventEntry] = []
         for event in decided:
             ts = self._clock.now()
@@ -232,41 +235,45 @@ class RequestHandler:
                 require_clock_near(clock, ts, skew)
                 ts = next_time(ts, clock)
             seq += 1
+            more -= 1
             meta = Meta(
                 id="",
-                session=head.session,
+                session=session,
                 seq=seq,
-                actor=actor.name,
+                actor=name,
                 branch=branch,
                 prev=tip,
-                key=origin.key,
-                ask=origin.fingerprint,
-                more=len(decided) - len(entries) - 1,
-                known_by=origin.known_by,
+                key=key,
+                ask=fingerprint,
+                more=more,
+                known_by=known_by,
             )
             try:
-                stamped, line = codec.encode_event(replace(event, ts=ts), meta, self._paths)
+                stamped, line = codec.encode_stamped(replace(event, ts=ts, meta=meta), self._paths)
             except BadLine as bad:
                 raise oversized_event_refusal(bad) from None
             tip, clock = stamped.meta.id, ts
-            about = event_task_id(stamped)
-            own = own or about
-            if about:
-                if about not in before:
-                    before[about] = self._source.get(about)
-                tasks[about] = self._fold(tasks.get(about) or before[about], stamped)
-            entries.append(EventEntry(stamped, line, about))
+            entries.append(new_entry((stamped, line, event_task_id(stamped), NO_DOUBT, "")))
+        if not entries:
+            return (), task
         kept = tuple([entry.event for entry in entries])
-        if entries:
-            self.tx.events.add(entries)
-            for name, changed in tasks.items():
-                if changed is not None:
-                    self.tx.tasks.put(changed)
-                    self._source.follow(before.get(name), changed)
-                    if is_recorded_in_files(before.get(name), changed, kept):
-                        self.tx.outdated.note(changed.id)
-            self.tx.head = replace(head, seq=seq, tip=tip, clock=clock)
-            self.entries += entries
+        before: dict[str, Task | None] = {task.id: task} if task else {}
+        own, tasks = task.id if task else "", before.copy()
+        for event, _, about, _, _ in entries:
+            if about:
+                own = own or about
+                if about not in before:
+                    before[about] = tasks[about] = self._source.get(about)
+                tasks[about] = self._fold(tasks[about] or before[about], event)
+        self.tx.events.add(entries)
+        for about, changed in tasks.items():
+            if changed is not None:
+                self.tx.tasks.put(changed)
+                self._source.follow(before[about], changed)
+                if is_recorded_in_files(before[about], changed, kept):
+                    self.tx.outdated.note(about)
+        self.tx.head = replace(head, seq=seq, tip=tip, clock=clock)
+        self.entries += entries
         return kept, tasks.get(own)
 
     def _fold(self, task: Task | None, event: Event) -> Task | None:
@@ -365,10 +372,12 @@ class RequestHandler:
 
     def _may_claim(self, task: Task, actor: Actor) -> bool:
         """False if lines of the task are missing, or the agent is locked out under an older name or on an ancestor."""
-        team = self._team_lookup(task).team
+        team, _, lookup = self._team_lookup(task)
         name = team.actor(actor.name).name
-        if name in task.people.reviewers or self._lookup.missing_lines(task):
+        if name in task.people.reviewers or lookup.missing_lines(task):
             return False
+        if not (task.links.parent or task.people.lockouts):
+            return True
         return find_lockout(task, name, lockout_facts(self.tx, team, task, self._lineage)) is None
 
 

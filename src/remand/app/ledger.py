@@ -61,6 +61,7 @@ from remand.app.tasks.lookup import open_handoff_task, resolve_handoff_id, resol
 from remand.domain import commands as c
 from remand.domain.access.keys import PublicKey, parse_trust
 from remand.domain.access.team import THE_COORDINATOR, Actor
+from remand.domain.decide import RULES
 from remand.domain.decisions.findings import find_rejected_change, find_rejected_change_elsewhere
 from remand.domain.decisions.handoffs import submission_branch
 from remand.domain.events.event import Event, KnownBy
@@ -78,6 +79,10 @@ from remand.ledger.signatures import EventGroup, GroupedEvent
 from remand.ledger.store import LedgerHead, Store, Transaction
 
 T = TypeVar("T")
+_WITH_EXTERNAL_FACTS = frozenset(kind for kind in RULES if "commit" in kind.__struct_fields__) | {
+    c.RejectHandoff
+}
+"""The commands that may need facts from outside the ledger."""
 
 
 class UnsyncedAnswers(NamedTuple):
@@ -361,6 +366,8 @@ class Ledger(LogFiles):
     def _look_up_external_facts(self, request: Request) -> ExternalFacts:
         """Looks up what a request needs from outside, before the ledger is locked."""
         ask: c.Command = request.command
+        if type(ask) not in _WITH_EXTERNAL_FACTS:
+            return NO_EXTERNAL_FACTS
         is_wanted = isinstance(ask, c.RejectHandoff) or bool(getattr(ask, "commit", ""))
         if not is_wanted or not is_valid_request(request):
             return NO_EXTERNAL_FACTS

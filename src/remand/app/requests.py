@@ -130,7 +130,7 @@ def require_valid_request(request: Request) -> None:
         encoded = _encode(request)
     except (UnicodeEncodeError, TypeError, OverflowError, RecursionError) as error:
         raise unencodable_refusal(error) from None
-    if _NUL in encoded and (
+    if encoded.find(_NUL) >= 0 and (
         "\0" in request.actor or any(map(_has_nul, (getattr(request.command, field, "") for field in _NAMES)))
     ):
         raise nul_refusal()

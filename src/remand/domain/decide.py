@@ -49,6 +49,7 @@ class FactKind(Enum):
     OBJECTIONS = auto()
     DISMISSED = auto()
     UNDO = auto()
+    ACTIONS = auto()
 
 
 class CommandRule(NamedTuple):
@@ -231,7 +232,7 @@ RULES: dict[type[c.Command], CommandRule] = {
     # The forge.
     c.PlanForgeAction: CommandRule(forge_actions.plan_action, "forge.intend",
         "given_up not_approved not_due nothing_to_review policy_off rejected_before stale_review",
-        COORDINATOR),
+        COORDINATOR, needs=(FactKind.ACTIONS,)),
     c.RecordForgeAction: CommandRule(forge_actions.record_action, "forge.done", "", COORDINATOR),
     c.RecordForgeActionFailure: CommandRule(forge_actions.record_action_failure, "forge.fail",
         "", COORDINATOR),
@@ -261,7 +262,7 @@ def decide(task: Task | None, context: c.CommandContext) -> Events | Refused:
         if task is None:
             raise _missing_task_refusal(context)
         events = rule.decide(task, command, context)
-        if any(map(r.needs_complete_log, events)):
+        if r.need_complete_log(events):
             r.require_whole_log(task, facts)
         return mark_overrides(add_team_to_lockouts(task, events, facts.team.members), actor)
     except Refused as refusal:

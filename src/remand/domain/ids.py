@@ -29,8 +29,12 @@ def make_id(prefix: str, now: Instant, random_hex: str) -> str:
 
 def make_session_name(now: Instant, random_hex: str) -> str:
     """Names a session or a segment file: `20261115-090000-1a2b3c4d`."""
-    second = now[:19].replace("-", "").replace(":", "").replace("T", "-")
-    return f"{second}-{random_hex}"
+    return f"{_compact_second(now[:19])}-{random_hex}"
+
+
+@lru_cache(maxsize=16)
+def _compact_second(second: str) -> str:
+    return second.replace("-", "").replace(":", "").replace("T", "-")
 
 
 def parse_task_id(text: str) -> str | None:

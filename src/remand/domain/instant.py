@@ -22,11 +22,25 @@ def format_instant(moment: datetime) -> Instant:
 
 def add_seconds(value: Instant, seconds: float) -> Instant:
     """The instant that many seconds later (earlier if negative), within the calendar."""
+    if len(value) == _WIDTH and value[20:26].isdigit():
+        second = _second_later(value[:19], seconds)
+        if second:
+            return second + value[19:]
     try:
         later = datetime.fromisoformat(value[:-1]) + timedelta(seconds=seconds)
         return f"{later.isoformat(timespec='microseconds')}Z"
     except OverflowError:
         return BEGINNING if seconds < 0 else END
+
+
+@lru_cache(maxsize=64)
+def _second_later(second: str, seconds: float) -> str:
+    """A second that many whole seconds later; empty if that is no second. Leases that begin together end together."""
+    try:
+        later = datetime.fromisoformat(second) + timedelta(seconds=seconds)
+    except OverflowError:
+        return ""
+    return "" if later.microsecond else later.isoformat(timespec="seconds")
 
 
 def seconds_between(earlier: Instant, later: Instant) -> float:

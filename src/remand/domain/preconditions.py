@@ -28,20 +28,23 @@ MAX_FINDINGS = 300
 MAX_NAMES = 20
 MAX_NUMBER = 1 << 31
 MAX_SHOWN = 3
-_COMPLETE_LOG_EVENTS = (
-    TaskClaimed,
-    HandoffAccepted,
-    GatePassed,
-    TaskSubmitted,
-    HandoffCompleted,
-    FindingAccepted,
-    GateOverridden,
-    ReviewApproved,
-    ReviewRetracted,
-    LockoutCleared,
-    AnswerRetracted,
+_COMPLETE_LOG_EVENTS = frozenset(
+    {
+        TaskClaimed,
+        HandoffAccepted,
+        GatePassed,
+        TaskSubmitted,
+        HandoffCompleted,
+        FindingAccepted,
+        GateOverridden,
+        ReviewApproved,
+        ReviewRetracted,
+        LockoutCleared,
+        AnswerRetracted,
+    }
 )
 
+_AGENT = Role.AGENT  # looked up once: a member of an enum takes long to reach by its name
 _USER = frozenset({Role.USER})
 _LEADERS = _USER | {Role.DIRECTOR} | REVIEWERS
 
@@ -210,9 +213,10 @@ def find_lockout(task: Task, agent: str, lockouts: LockoutFacts) -> LockoutGroun
 
 def require_not_locked_out(task: Task, agent: str, facts: Facts) -> None:
     """Refuses an agent that is locked out of the task or an ancestor, and says why."""
-    match find_lockout(task, agent, facts.lockouts):
-        case None:
-            return
+    ground = find_lockout(task, agent, facts.lockouts)
+    if ground is None:
+        return
+    match ground:
         case LockoutGround(own=Lockout(reason=reason)):
             why = flatten(reason)[:200] or "rejected"
             text = f"{agent} may no longer work on task {task.id}. Reason: “{why}”. It can claim other tasks."
@@ -267,12 +271,12 @@ def require_agent(actor: Actor, facts: Facts) -> None:
 
 def require_eligible(task: Task, agent: Actor, has_team: bool) -> None:
     """Refuses a member that is not an agent, or lacks a required skill."""
-    if Role.AGENT not in agent.roles:
+    if _AGENT not in agent.roles:
         raise Refused("not_eligible", f"{agent.name} is not an agent on this team.")
     if agent.name in task.people.reviewers:
         raise Refused("not_eligible", f"{agent.name} reviews task {task.id} and cannot work on it.")
-    missing = [skill for skill in task.details.skills if skill not in agent.skills] if has_team else []
-    if missing:
+    skills = task.details.skills
+    if skills and has_team and (missing := [skill for skill in skills if skill not in agent.skills]):
         raise Refused(
             "not_eligible", f"Task {task.id} requires {', '.join(missing)}, which {agent.name} lacks."
         )
@@ -406,9 +410,9 @@ def require_whole_log(task: Task, facts: Facts) -> None:
     )
 
 
-def needs_complete_log(event: Event) -> bool:
-    """True for events that must wait until the log is complete: claims, passes, approvals and lifted lockouts."""
-    return isinstance(event, _COMPLETE_LOG_EVENTS)
+def need_complete_log(events: Sequence[Event]) -> bool:
+    """True if one of the events must wait until the log is complete: claims, passes, approvals and lifted lockouts."""
+    return not _COMPLETE_LOG_EVENTS.isdisjoint(map(type, events))
 
 
 def require_user(actor: Actor) -> None:

@@ -496,7 +496,8 @@ class Task(Record, kw_only=True):
 
     def is_locked_out(self, agent: str) -> bool:
         """True if the agent may not work on this task."""
-        return any(lockout.agent == agent for lockout in self.people.lockouts)
+        lockouts = self.people.lockouts
+        return bool(lockouts) and any(lockout.agent == agent for lockout in lockouts)
 
     def is_locked_out_for(self, agent: str, rejection_id: str) -> bool:
         """True if exactly this rejection by the agent is among the causes of its lockout."""
@@ -572,7 +573,8 @@ def advance_task(task: Task, event: Event, **changes: Any) -> Task:
     status = target or task.queue
     if status in TERMINAL:
         changes |= {"claim": None, "offers": ()}
-    return update_task(task, status=status, is_legacy=False, **changes)
+    changes["status"], changes["is_legacy"] = status, False
+    return update_parts(task, _PART_OF, changes)
 
 
 def bound_lease(until: Instant, since: Instant) -> Instant:

@@ -51,7 +51,11 @@ def encode_event(event: Event, meta: Meta, paths: MachinePaths = NO_PATHS) -> tu
 
     Replaces the machine's own paths, since other machines read the line.
     """
-    stamped = replace(event, meta=replace(meta, id=""))
+    return encode_stamped(replace(event, meta=replace(meta, id="")), paths)
+
+
+def encode_stamped(stamped: Event, paths: MachinePaths) -> tuple[Event, bytes]:
+    """The same for an event whose origin lacks only the id, and which nobody else has yet: its id is set in place."""
     line = _encode(stamped)
     if paths.may_occur_in(line):
         stamped = _without_machine_paths(stamped, paths)
@@ -61,7 +65,7 @@ def encode_event(event: Event, meta: Meta, paths: MachinePaths = NO_PATHS) -> tu
         line = _encode(stamped)
     event_id = sha256(line).hexdigest()[:ID_LENGTH]
     place = line.index(_ID_MARK) + len(_ID_MARK)
-    force_setattr(stamped.meta, "id", event_id)  # nobody else has this object yet
+    force_setattr(stamped.meta, "id", event_id)
     return stamped, line[:place] + event_id.encode() + line[place:]
 
 

@@ -12,18 +12,22 @@ from remand.adapters.stores import sqlite_schema as sql
 from remand.adapters.stores.sqlite_queue import SqliteDependencies, SqliteQueue, decode_task, read_tasks
 from remand.adapters.stores.sqlite_schema import Row, Statements, Table
 from remand.app.tasks import queue
-from remand.app.tasks.lookup import participants
+from remand.app.tasks.lookup import may_have_new_participants, participants
 from remand.app.tasks.similarity import all_words_of, best_matches, was_rejected
 from remand.domain.access.team import lookup_keys, name_key
 from remand.domain.decisions.forge_actions import due_kinds
 from remand.domain.instant import Instant
-from remand.domain.task import Status, Task
+from remand.domain.task import TERMINAL, Status, Task
 from remand.ledger.store import TaskFilter, TaskPages
 
 _MANY = 10_000
 _SECOND = len("H-20261115-090000-")
 _WITH_AGENT = (Status.CLAIMED.value, Status.PROVISIONAL.value)
 """The statuses in which an agent holds a task."""
+_CLAIMED = Status.CLAIMED
+_STATUS_MARKS = dict.fromkeys((Status.ESCALATED, Status.BLOCKED), sql.WAITING)
+"""The statuses in which a person has to decide about a task. Few others may wait for one."""
+_NO_GATES = Task(id="", title="").gates
 _encoder = msgspec.json.Encoder()
 
 
@@ -33,21 +37,22 @@ def _encode_task(task: Task) -> str:
 
 def state_marks(task: Task) -> int:
     """The flags for a task's row, by which it is found."""
-    return (
-        (sql.RUNS if task.runs else 0)
-        | (sql.ROUNDS if task.reviews.rounds else 0)
-        | (sql.OUTAGES if task.gates.outages else 0)
-        | (sql.SUBMISSION if task.submission else 0)
-        | (sql.PULL_REQUEST if task.pr else 0)
-        | (sql.WAITING if task.status is not Status.INCOMING and _may_wait(task) else 0)
-    )
-
-
-def _may_wait(task: Task) -> bool:
-    """True for every task that a person may have to decide about, and for few others."""
-    if task.status is Status.CLAIMED:
-        return bool(task.gates.held or task.gates.progress.alert)
-    return task.status is Status.ESCALATED or task.status is Status.BLOCKED
+    marks = _STATUS_MARKS.get(task.status, 0)
+    gates = task.gates
+    if gates is not _NO_GATES:
+        if gates.outages:
+            marks |= sql.OUTAGES
+        if (gates.held or gates.progress.alert) and task.status is _CLAIMED:
+            marks |= sql.WAITING
+    if task.runs:
+        marks |= sql.RUNS
+    if task.reviews.rounds:
+        marks |= sql.ROUNDS
+    if task.submission:
+        marks |= sql.SUBMISSION
+    if task.pr:
+        marks |= sql.PULL_REQUEST
+    return marks
 
 
 def search_row(task: Task) -> tuple[str, str, str]:
@@ -92,15 +97,13 @@ class SqliteNames(Table):
             found = self._with_key[key] = self._db.column(sql.NAMES_WITH_KEY, (key,))
         return found
 
-    def unknown(self, names: Iterable[str]) -> set[str]:
-        """The names that are not known to be in the table."""
-        return {name for name in names if name not in self._noted}
-
-    def note(self, names: Iterable[str]) -> None:
+    def note(self, names: Collection[str]) -> None:
         """Adds new names. Computes the look-up keys only for those."""
-        names = set(names)
-        self._noted |= names
-        for name in names:
+        if self._noted.issuperset(names):
+            return
+        new = set(names) - self._noted
+        self._noted |= new
+        for name in new:
             if name and name not in self.names_with_key(name_key(name)):
                 self._db.run_many(sql.ADD_NAME, ((key, name) for key in lookup_keys(name)))
                 self._with_key.clear()
@@ -272,7 +275,7 @@ class SqliteTasks(Table):
     def put(self, task: Task) -> None:
         before = self.get(task.id)
         self._loaded[task.id] = task
-        has_turned = before is not None and before.is_terminal != task.is_terminal
+        has_turned = before is not None and (before.status in TERMINAL) != (task.status in TERMINAL)
         waiters: list[str] = []
         if (before is None or has_turned) and self._db.value(sql.NODE_OF_TASK, (task.id,)):
             waiters = self._db.column(sql.WAITING_FOR, (task.id,))
@@ -282,8 +285,8 @@ class SqliteTasks(Table):
                 self._db.run(sql.PLACE_NODE, (task.id,))
         elif before is None:
             self._write(sql.ADD_TASK, task, None)
-        blockers = before.blockers if before else ()
         if before is None or task.links is not before.links:
+            blockers = before.blockers if before else ()
             own = task.blockers
             if own != blockers or (before is None and waiters):
                 self._link(task, blockers, waiters if before is None else [])
@@ -296,9 +299,8 @@ class SqliteTasks(Table):
         elif task.rejections is not before.rejections or task.reviews is not before.reviews:
             self._rejected.follow(before, task)
         self._send(task, due_kinds(before) if before else ())
-        new = self._names.unknown(participants(task))
-        if new:
-            self._names.note(new)
+        if before is None or may_have_new_participants(before, task):
+            self._names.note(participants(task))
         self._stand_again(waiters)
         if has_turned and (not self._has_place(task, waiters) or self._db.value(sql.HAS_VOID)):
             # A dependency that was void because of a cycle may be valid now.
@@ -306,7 +308,9 @@ class SqliteTasks(Table):
 
     def _write(self, statement: str, task: Task, before: Task | None) -> None:
         """Writes a task's row; `before` is the task as last written, if there was one."""
-        blockers = self._db.column(sql.OPEN_BLOCKERS, (task.id,)) if task.blockers else ()
+        links = task.links
+        has_blockers = links.depends_on or links.waits_for or links.children
+        blockers = self._db.column(sql.OPEN_BLOCKERS, (task.id,)) if has_blockers else ()
         rank = queue.queue_rank(task, blockers)
         has_barred = before is not None and queue.bars_agents(before)
         if has_barred:

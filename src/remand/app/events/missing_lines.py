@@ -147,9 +147,10 @@ def abandoned_lines(lines: MissingLines) -> AbandonedLines:
 
 def missing_for_task(tx: Transaction, task: Task, family: Lineage) -> tuple[MissingLines, ...]:
     """The missing lines that may concern a task or its ancestors, from which lockouts are inherited."""
-    own, tasks = [task], {task.id}
-    if task.links.parent:
-        own += family.ancestors(task)
+    if not task.links.parent:
+        own, tasks = [task], {task.id}
+    else:
+        own = [task, *family.ancestors(task)]
         tasks = {task.links.parent, *(one.id for one in own)}
     found = tx.missing.of_tasks(tasks)
     if not found:

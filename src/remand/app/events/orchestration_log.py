@@ -71,10 +71,14 @@ def is_recorded_in_files(before: Task | None, task: Task, events: Sequence[Event
     """
     if task.reviews.feedback or task.inbox.escalation is not None:
         return not all(type(event) in _SILENT for event in events)
-    were = before.inheritable_lockouts if before else ()
-    return were != task.inheritable_lockouts or any(
-        type(event) in LOGGED or _is_override(event) for event in events
-    )
+    if task.people.lockouts or (before is not None and before.people.lockouts):
+        were = before.inheritable_lockouts if before else ()
+        if were != task.inheritable_lockouts:
+            return True
+    for event in events:  # noqa: SIM110 - a generator takes several times as long
+        if type(event) in LOGGED or _is_override(event):
+            return True
+    return False
 
 
 def _is_override(event: Event) -> bool:

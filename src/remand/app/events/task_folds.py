@@ -446,7 +446,8 @@ class TaskSource:
         self._tx = tx
         self._signed = signed
         self._verifier = verifier
-        self._missing: dict[str, tuple[MissingLines, ...]] = {}
+        self.missing: dict[str, tuple[MissingLines, ...]] = {}
+        """Of the tasks that were asked for: the events that signed groups name and that are absent."""
         self._changed: set[str] = set()
         """The tasks changed in this transaction, which is signed at its end."""
         self._voids: VoidedEvents | None = None
@@ -466,7 +467,7 @@ class TaskSource:
             story = self._signed_events(task_id, is_verified=True)
         task = replay(story.events)
         if story.missing:
-            self._missing[task_id] = story.missing
+            self.missing[task_id] = story.missing
         if task == found:
             task = found
         else:
@@ -488,15 +489,6 @@ class TaskSource:
         """Applies the events decided in this transaction to a task."""
         self._changed.add(after.id)
         self._signed.follow(before, after)
-
-    @property
-    def has_missing_events(self) -> bool:
-        """True if events of any requested task are missing."""
-        return bool(self._missing)
-
-    def missing_events(self, task_id: str) -> tuple[MissingLines, ...]:
-        """A task's events that signed groups name and that are absent."""
-        return self._missing.get(task_id, ())
 
     def _correct_row(self, task_id: str, task: Task | None) -> None:
         if task is not None:

@@ -59,6 +59,18 @@ def participants(task: Task) -> tuple[str, ...]:
     )
 
 
+def may_have_new_participants(before: Task, task: Task) -> bool:
+    """False if a task has no participants that it did not have before."""
+    return not (
+        task.people is before.people
+        and task.rejections is before.rejections
+        and task.claims is before.claims
+        and task.reviews is before.reviews
+        and task.gates is before.gates
+        and (task.claim is before.claim or task.claim is None)
+    )
+
+
 class Lineage:
     """The ancestors and descendants of tasks."""
 

@@ -29,6 +29,7 @@ DUE_NOW: Instant = ""
 SPACING = 1 << 32
 """The distance between the positions of new tasks, so that others can be moved between them."""
 _MAX_BATCH = 32
+_CLAIMED = Status.CLAIMED
 
 
 def queue_rank(task: Task, open_blockers: Collection[str]) -> str | None:
@@ -110,7 +111,7 @@ def openings_at(line: str, rank: str, before: frozenset[str], barred: frozenset[
 
 def due_time(task: Task, open_blockers: Collection[str]) -> Instant | None:
     """When something happens to the task by itself; None if nothing does."""
-    if task.status is Status.CLAIMED and task.claim is not None and not task.claims.offers:
+    if task.status is _CLAIMED and task.claim is not None and not task.claims.offers:
         return task.claim.lease_expires_at
     if task.status == Status.DEFERRED:
         return (

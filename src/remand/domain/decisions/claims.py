@@ -32,9 +32,8 @@ def claim_task(
     task: Task, command: c.ClaimTask, context: c.CommandContext
 ) -> tuple[task_events.TaskClaimed | task_events.HandoffAccepted]:
     r.require_claimable(task, context.actor, context)
-    offer = next(
-        (o for o in task.claims.offers if o.target == command.agent and o.lapses_at > context.at), None
-    )
+    offers = task.claims.offers
+    offer = next((o for o in offers if o.target == command.agent and o.lapses_at > context.at), None)
     if offer is not None:
         return (h.accept_offer(task, offer, context),)
     return (
@@ -330,6 +329,8 @@ def add_team_to_lockouts(task: Task, events: Sequence[Event], members: Sequence[
     These are not the locked-out agent, whatever names are used later. That is known only while the agent itself is on
     the team; further lockouts then inherit what was known at the first.
     """
+    if LockoutSet not in map(type, events):
+        return tuple(events)
     return tuple(
         [_with_team(task, event, members) if isinstance(event, LockoutSet) else event for event in events]
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from remand.domain import commands as c
-from remand.domain.access.team import Actor
+from remand.domain.access.team import Actor, Role
 from remand.domain.decisions.findings import is_same_change
 from remand.domain.events.event import Event, Events, OverridingEvent
 from remand.domain.events.reviews import (
@@ -31,6 +31,7 @@ def ask_user(task: Task, kind: str, reason: str, context: c.CommandContext) -> E
     return EscalationOpened(task_id=task.id, kind=kind, reason=reason, deadline=deadline)
 
 
+_USER = Role.USER
 MAX_STALLED = 2
 """After the alert, this many rejections in a row without progress escalate to a human."""
 NOTICE_DUE = "tell"
@@ -100,7 +101,7 @@ def format_ordinal(number: int) -> str:
 
 def mark_overrides(events: Events, actor: Actor) -> Events:
     """The decided events, with those marked in which the user overrides others."""
-    if not actor.is_user:
+    if actor.confined or _USER not in actor.roles:
         return events
     return tuple(
         replace(event, by_user=True)

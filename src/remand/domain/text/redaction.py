@@ -129,8 +129,13 @@ class MachinePaths:
 
     def may_occur_in(self, line: bytes) -> bool:
         """False for a line of JSON that names none of the folders; fast, as every line is checked."""
+        find = (
+            line.find
+        )  # `mark in line` raises and clears an error first, which takes longer than the search
+        if find(b"/") < 0:
+            return False
         for mark in self._marks:  # noqa: SIM110 - a generator takes several times as long
-            if mark in line:
+            if find(mark) >= 0:
                 return True
         return False
 
