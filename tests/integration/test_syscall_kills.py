@@ -38,10 +38,14 @@ def close(opened: OpenLedger) -> None:
 class Killing:
     """A ledger whose commands are killed, and looked at after each."""
 
-    def __init__(self, repository: Repository, count: int, *, is_new: bool) -> None:
+    def __init__(
+        self, repository: Repository, count: int, *, is_new: bool = False, is_second: bool = False
+    ) -> None:
         self.repository = repository
         self.count = count
         self.is_new = is_new
+        self.is_second = is_second
+        """Another command of the same process has been answered before, so this one is synced while its rows are committed."""
         self.turn = 0
         self.events = 0
 
@@ -58,9 +62,12 @@ class Killing:
             opened = open_ledger(str(self.repository.path))
             opened.ledger.refresh()
             opened.ledger.keys.load()
+            if self.is_second:
+                opened.ledger.ask_all(requests(1, -self.turn))
             return lambda: opened.ledger.ask_all(asked)
 
         stepped = run_until(stop, prepare)
+        self.events += self.is_second
         self._look(asked, stepped.has_answered, stop)
         return stepped.stops
 
@@ -112,11 +119,25 @@ def test_a_command_killed_at_any_system_call_has_happened_whole_or_not_at_all(
     killing = Killing(near_machine.repository(), count, is_new=is_new)
     stops = killing.kill_at(-1)
     assert stops > 10, "there are system calls to be killed at"
+    kill_at_every(killing, stops, campaign)
+
+
+def kill_at_every(killing: Killing, stops: int, campaign: Campaign) -> None:
+    """Kills commands at as many stops as the campaign says."""
     kills = campaign(12, EVERY)
     step = 1 if kills == EVERY else max(1, stops // kills)
 
     for stop in range(0, stops, step):
         killing.kill_at(stop)
-
     print(f"{stops} stops, every {step}. of them")
     killing.compare()
+
+
+@pytest.mark.parametrize("count", [1, 100])
+def test_a_command_killed_while_its_lines_are_synced_and_its_rows_committed_is_whole_or_has_not_happened(
+    near_machine: Machine, campaign: Campaign, count: int
+) -> None:
+    killing = Killing(near_machine.repository(), count, is_second=True)
+    stops = killing.kill_at(-1)
+
+    kill_at_every(killing, stops, campaign)

@@ -59,6 +59,13 @@ class ExternalFacts(NamedTuple):
 
 
 NO_EXTERNAL_FACTS = ExternalFacts()
+_WITH_COMMIT = frozenset(kind for kind in RULES if "commit" in kind.__struct_fields__)
+
+
+def may_need_external_facts(command: c.Command) -> bool:
+    """True for a rejection, whose evidence is checked, and for a command that names a commit."""
+    kind = type(command)
+    return kind is c.RejectHandoff or (kind in _WITH_COMMIT and bool(getattr(command, "commit", "")))
 
 
 def is_on_branch(repository: Repository, branch: str, commit: Commit) -> bool | None:

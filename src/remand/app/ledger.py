@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, TypeVar
@@ -12,6 +11,7 @@ from msgspec.structs import replace
 from remand.app.errors import EnvironmentFault
 from remand.app.events.control_files import ControlLookup, WorkControl, find_no_change
 from remand.app.events.event_files import (
+    BackgroundSync,
     FollowUp,
     LogFiles,
     cover_own_session,
@@ -40,7 +40,14 @@ from remand.app.events.task_folds import (
     signed_moves,
     without_garbage_collection,
 )
-from remand.app.facts import NO_EXTERNAL_FACTS, UNKNOWN_TERMS, ExternalFacts, GateTerms, is_on_branch
+from remand.app.facts import (
+    NO_EXTERNAL_FACTS,
+    UNKNOWN_TERMS,
+    ExternalFacts,
+    GateTerms,
+    is_on_branch,
+    may_need_external_facts,
+)
 from remand.app.handler import RequestHandler
 from remand.app.ports import (
     Clock,
@@ -61,7 +68,6 @@ from remand.app.tasks.lookup import open_handoff_task, resolve_handoff_id, resol
 from remand.domain import commands as c
 from remand.domain.access.keys import PublicKey, parse_trust
 from remand.domain.access.team import THE_COORDINATOR, Actor
-from remand.domain.decide import RULES
 from remand.domain.decisions.findings import find_rejected_change, find_rejected_change_elsewhere
 from remand.domain.decisions.handoffs import submission_branch
 from remand.domain.events.event import Event, KnownBy
@@ -79,10 +85,6 @@ from remand.ledger.signatures import EventGroup, GroupedEvent
 from remand.ledger.store import LedgerHead, Store, Transaction
 
 T = TypeVar("T")
-_WITH_EXTERNAL_FACTS = frozenset(kind for kind in RULES if "commit" in kind.__struct_fields__) | {
-    c.RejectHandoff
-}
-"""The commands that may need facts from outside the ledger."""
 
 
 class UnsyncedAnswers(NamedTuple):
@@ -161,7 +163,7 @@ class Ledger(LogFiles):
         self._known_trust: tuple[Rules, PublicKey | None, Verifier, str] | None = None
         """What follows for whom to trust from the rules and the machine's key, as they were last."""
         self._signed = SignedTasks()
-        self._sync_lock = threading.Lock()
+        self._background = BackgroundSync()
         self.written = 0
         """How many events were written through this object."""
         self.answer_in_group: Callable[[Request], Answer] | None = None
@@ -366,10 +368,7 @@ class Ledger(LogFiles):
     def _look_up_external_facts(self, request: Request) -> ExternalFacts:
         """Looks up what a request needs from outside, before the ledger is locked."""
         ask: c.Command = request.command
-        if type(ask) not in _WITH_EXTERNAL_FACTS:
-            return NO_EXTERNAL_FACTS
-        is_wanted = isinstance(ask, c.RejectHandoff) or bool(getattr(ask, "commit", ""))
-        if not is_wanted or not is_valid_request(request):
+        if not may_need_external_facts(ask) or not is_valid_request(request):
             return NO_EXTERNAL_FACTS
         if isinstance(ask, c.RejectHandoff):
             with self.store.read() as view:
@@ -452,11 +451,12 @@ class Ledger(LogFiles):
             lines += [own, *(entry.line for entry in entries[group.first - first : group.last - first + 1])]
         after = self.writer.append(before, first, lines)
         kept = before.size if after.segment == before.segment else 0
-        tx.on_rollback(lambda: self.writer.shrink(after.segment, kept))
+        tx.on_rollback(lambda: self.undo_append(after.segment, kept))
+        tx.head = replace(after, chain=groups[-1].group.after)
+        self.start_sync(tx.head, is_worth_it=bool(kept and self.written))
         if before.segment and not kept:
             self.close_segment(tx, before.segment)
         tx.groups.add(groups)
-        tx.head = replace(after, chain=groups[-1].group.after)
         self.written += len(entries)
         if any(entry.subject == VOIDS for entry in entries):
             judge_voids(tx)

@@ -1,5 +1,7 @@
 """Holds that what was answered stays, whatever befalls the process, the files or the clock."""
 
+import threading
+from collections.abc import Callable
 from datetime import datetime
 
 import pytest
@@ -76,6 +78,66 @@ def test_an_answer_is_safe_from_a_power_cut() -> None:
 
     assert len(world.exchange.lines()) == 5
     assert_sound(world)
+
+
+def test_an_answer_waits_for_the_sync_and_the_commit_whichever_ends_last() -> None:
+    world = FakeLedger()
+    world.add("One")
+    done: list[str] = []
+    writing, syncing = world.store.write, world.exchange.sync
+    has_committed = threading.Event()
+
+    def sync(segment: str) -> None:
+        assert has_committed.wait(60), "the rows are committed while the lines are synced"
+        syncing(segment)
+        done.append("synced")
+
+    world.store.write = lambda: Followed(writing(), has_committed.set)
+    world.exchange.sync = sync
+    world.add("Two")
+
+    assert done == ["synced"]
+
+
+def test_an_answer_whose_commit_ends_after_the_sync_waits_for_the_commit() -> None:
+    world = FakeLedger()
+    world.add("One")
+    done: list[str] = []
+    writing, syncing = world.store.write, world.exchange.sync
+    has_synced = threading.Event()
+
+    def sync(segment: str) -> None:
+        syncing(segment)
+        has_synced.set()
+
+    world.store.write = lambda: Followed(
+        writing(), lambda: done.append("committed"), before=lambda: has_synced.wait(60)
+    )
+    world.exchange.sync = sync
+    world.add("Two")
+
+    assert has_synced.is_set()
+    assert done == ["committed"]
+
+
+class Followed:
+    """A change with something that happens before and after its commit."""
+
+    def __init__(
+        self,
+        change: object,
+        after: Callable[[], object],
+        before: Callable[[], object] = lambda: None,
+    ) -> None:
+        self._change, self._before, self._after = change, before, after
+
+    def __enter__(self) -> object:
+        return self._change.__enter__()
+
+    def __exit__(self, *error: object) -> None:
+        self._before()
+        self._change.__exit__(*error)
+        self._after()
 
 
 def test_an_answer_given_again_is_safe_too() -> None:

@@ -10,8 +10,9 @@ import pytest
 
 from remand.adapters.coordinator.server import DecidedGroup, sync_groups
 from remand.adapters.stores.segments import Segments
+from remand.app.errors import EnvironmentFault
 from remand.app.log.verification import state_digest
-from remand.app.requests import Request
+from remand.app.requests import Acceptance, Request
 from remand.domain import commands as c
 from remand.domain.access.team import USER
 from remand.ledger.store import LedgerHead
@@ -115,6 +116,7 @@ def test_a_sync_that_failed_is_a_fault_of_all_that_was_decided_before_and_asked_
     )
     world = FakeLedger(exchange=cast(MemoryExchange, segments))
     world.add("Before")
+    world.ledger.syncs_early = False
     asked = requests(3)
     groups = [DecidedGroup([], world.ledger.decide_all([one])) for one in asked[:2]]
     fdatasync, told = os.fdatasync, [OSError(errno.EIO, "Input/output error")]
@@ -150,3 +152,31 @@ class Untracked:
 
     def has(self, path: str) -> bool:
         return False
+
+
+def test_a_sync_that_failed_while_its_rows_were_committed_is_a_fault_of_its_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "events"
+    segments = Segments(
+        [str(folder)], str(tmp_path / "quarantine"), Untracked(), FakeClock(), CountingIds(1000)
+    )
+    world = FakeLedger(exchange=cast(MemoryExchange, segments))
+    world.add("Before")
+    (asked,) = requests(1)
+    before = set(folder.iterdir())
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fdatasync", fail)
+        with pytest.raises(EnvironmentFault, match="not known to be on disk"):
+            world.ledger.ask(asked)
+
+    answer = world.ledger.ask(asked)
+
+    assert isinstance(answer, Acceptance)
+    (fresh,) = set(folder.iterdir()) - before
+    with world.store.read() as view:
+        assert set(view.events.lines()) <= set(fresh.read_bytes().split(b"\n")), "all lines are written anew"
+
+
+def fail(_: int) -> None:
+    raise OSError(errno.EIO, "Input/output error")

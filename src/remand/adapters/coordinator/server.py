@@ -353,6 +353,7 @@ class Coordinator:
 
         A single client is answered at once. If others are waiting, the group is synced in the background and they come next.
         """
+        self._ledger.syncs_early = len(waiting) == 1 and not self._sync.count
         decided = _attempt(lambda: self._ledger.decide_all([ask for _, asks in waiting for ask in asks]))
         if isinstance(decided, LedgerReplaced):
             # Its clients reopen the new ledger themselves.

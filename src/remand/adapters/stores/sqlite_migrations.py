@@ -141,7 +141,7 @@ def _keep_names(connection: apsw.Connection) -> None:
     statements = Statements(connection)
     statements.run(sql.NAME_TABLE)
     tasks = (_decode(state) for _, state in statements.all(sql.NUMBERED_TASKS))
-    SqliteNames(statements).note(name for task in tasks for name in participants(task))
+    SqliteNames(statements).note({name for task in tasks for name in participants(task)})
 
 
 def _index_groups(connection: apsw.Connection) -> None:

@@ -6,8 +6,10 @@ import os
 import threading
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from hashlib import sha256
 from itertools import islice, takewhile
+from queue import SimpleQueue
 
 from msgspec.structs import replace
 
@@ -324,6 +326,73 @@ def do_nothing(tx: Transaction) -> None:
     """For changes without a follow-up."""
 
 
+class SyncJob:
+    """One sync in the background."""
+
+    def __init__(self, head: LedgerHead) -> None:
+        self.head = head
+        self.fault: EnvironmentFault | None = EnvironmentFault("It is recorded, but not known to be on disk.")
+        self._has_ended = threading.Lock()
+        self._has_ended.acquire()
+
+    def run(self, sync: Callable[[str], object]) -> None:
+        """Syncs the segment of the head, and lets `wait` return."""
+        try:
+            sync(self.head.segment)
+            self.fault = None
+        except EnvironmentFault as fault:
+            self.fault = fault
+        finally:
+            self._has_ended.release()
+
+    def wait(self) -> None:
+        """Returns at the end of the sync; raises its fault."""
+        with self._has_ended:
+            pass
+        if self.fault is not None:
+            raise self.fault
+
+
+class BackgroundSync:
+    """Syncs what a change has appended in a thread of its own, while the rows of the change are written and committed."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        """Held by whoever waits for a sync."""
+        self._jobs: _SyncJobs = SimpleQueue()
+        self._thread: threading.Thread | None = None
+        self._last: SyncJob | None = None
+
+    def __del__(self) -> None:
+        self._jobs.put(None)
+
+    def start(self, head: LedgerHead, sync: Callable[[str], object]) -> None:
+        """Starts to sync the lines up to a head."""
+        if self._thread is None or not self._thread.is_alive():  # no thread survives a fork
+            self._thread = threading.Thread(target=_run_jobs, args=(self._jobs,), daemon=True)
+            self._thread.start()
+        self._last = SyncJob(head)
+        self._jobs.put((self._last, sync))
+
+    @property
+    def is_in_use(self) -> bool:
+        """True once a sync was started."""
+        return self._last is not None
+
+    def find(self, head: LedgerHead) -> SyncJob | None:
+        """The sync that was started for this very head, after its lines were appended; for any other, it proves nothing."""
+        return self._last if self._last is not None and self._last.head is head else None
+
+
+_SyncJobs = SimpleQueue[tuple[SyncJob, Callable[[str], object]] | None]
+
+
+def _run_jobs(jobs: _SyncJobs) -> None:
+    """Runs the jobs of one `BackgroundSync`, until that is gone."""
+    while (job := jobs.get()) is not None:
+        job[0].run(job[1])
+
+
 class LogFiles:
     """A ledger's work on event files other than writing to them."""
 
@@ -337,8 +406,10 @@ class LogFiles:
     _rules: Callable[[], Rules]
     _history: History | None
     _has_compared = False
-    _sync_lock: threading.Lock
     _file_stamp: tuple[int, ...] | None = None
+    _background: BackgroundSync
+    syncs_early = True
+    """False while another thread syncs the last group anyway."""
 
     def forget_file_stamp(self) -> None:
         """Forces the files to be checked again."""
@@ -470,10 +541,31 @@ class LogFiles:
             if mark.path == path:
                 tx.files.note(mark, ())
 
+    def start_sync(self, head: LedgerHead, *, is_worth_it: bool) -> None:
+        """Starts to make a change's lines durable before its rows are committed.
+
+        Either may be on disk first. A kill or a power failure leaves lines without rows, which the next writer reads in as
+        complete groups, or rows whose lines it writes again; nobody was answered, because `sync` returns after both.
+        A thread is worth starting for a process that writes more than once. A new segment was synced already.
+        """
+        if is_worth_it and self.syncs_early:
+            self._background.start(head, self.writer.sync)
+
+    def undo_append(self, segment: str, size: int) -> None:
+        """Removes a failed change's lines: from the disk, too, where a sync may have put them."""
+        self.writer.shrink(segment, size)
+        if size and self._background.is_in_use:
+            with suppress(EnvironmentFault):
+                self.writer.sync(segment)
+
     def sync(self, head: LedgerHead) -> None:
         """Makes written lines durable and records the session's position. Callable from any thread."""
-        with self._sync_lock:
-            self.writer.sync(head.segment)
+        with self._background.lock:
+            job = self._background.find(head)
+            if job is not None:
+                job.wait()
+            else:
+                self.writer.sync(head.segment)
             self.marks.raise_to(head.session, head.seq, head.tip)
 
     def untrusted_writer(self) -> str:
