@@ -93,10 +93,14 @@ class FactLookup:
         self._ids = id_source
         self._source = source
         self._lineage = Lineage(tx, source.get)
-        self._last_missing: tuple[Task | None, tuple[MissingLines, ...]] = (None, ())
-        """The task that was looked at last: the next one in the queue is looked at twice."""
         self._plain: Facts | None = None
         """The facts of every command that needs none from outside the ledger."""
+        self.begin()
+
+    def begin(self) -> None:
+        """Begins another change, in which lines may have arrived."""
+        self._last_missing: tuple[Task | None, tuple[MissingLines, ...]] = (None, ())
+        """The task that was looked at last: the next one in the queue is looked at twice."""
 
     def with_team(self, team: Team) -> FactLookup:
         """The same, with other names for the team's members."""

@@ -10,8 +10,8 @@ import msgspec
 from msgspec.structs import replace
 
 from remand.app.events.orchestration_log import is_recorded_in_files
-from remand.app.events.signatures import ReadEvent, judge
-from remand.app.events.task_folds import TaskSource, task_events
+from remand.app.events.signatures import ReadEvent, Verifier, judge
+from remand.app.events.task_folds import SignedTasks, TaskSource, task_events
 from remand.app.facts import NO_EXTERNAL_FACTS, ExternalFacts, FactLookup
 from remand.app.ports import Clock, Ids, Repository
 from remand.app.requests import Acceptance, Answer, Request, Rules, require_valid_request
@@ -49,6 +49,7 @@ from remand.ledger.store import Transaction
 
 _encode = msgspec.json.Encoder(order="deterministic").encode
 _UNSAID, _WORD = KnownBy.UNSAID, KnownBy.WORD
+_MOST_CHANGES = 1000
 
 
 class RequestOrigin(Record):
@@ -68,6 +69,72 @@ class TeamLookup(NamedTuple):
     facts: FactLookup
 
 
+class TeamLookups:
+    """The team by the names that tasks know, kept from change to change while nobody else writes and the rules stay."""
+
+    def __init__(self, tx: Transaction, rules: Rules, id_source: Ids, source: TaskSource) -> None:
+        self._tx = tx
+        self._rules = rules
+        self.source = source
+        self.lineage = Lineage(tx, source.get)
+        lookup = FactLookup(tx, rules, id_source, source)
+        self.plain = TeamLookup(rules.team, People(tx, rules.team), lookup)
+        self._teams: dict[Team, TeamLookup] = {rules.team: self.plain}
+        self._by_names: dict[tuple[str, ...], TeamLookup] = {}
+        """By the names that a task knows: many tasks know the same."""
+        self._last: tuple[Task | None, TeamLookup] = (None, self.plain)
+        """A task that was just looked at, with its team: the next in the queue is asked about twice."""
+        self._changes = 1
+
+    def may_go_on(self, tx: Transaction, rules: Rules, verifier: Verifier) -> bool:
+        """True if what was looked up holds in another change; not for ever, so that the memory it takes is limited."""
+        is_same = tx is self._tx and rules is self._rules and verifier is self.source.verifier
+        return is_same and self._changes < _MOST_CHANGES
+
+    def begin(self) -> None:
+        """Begins another change."""
+        self._changes += 1
+        self._last = (None, self.plain)
+        self.source.begin()
+        for team in self._teams.values():
+            team.facts.begin()
+
+    def find(self, task: Task | None) -> TeamLookup:
+        """The team, with members under the names a task knows them by if they have been renamed since."""
+        if task is None:
+            return self.plain
+        if task is self._last[0]:
+            return self._last[1]
+        names = self.lineage.participant_names(task)
+        found = self._by_names.get(names)
+        if found is None:
+            team = self._rules.team.with_task_names(names)
+            found = self._teams.get(team)
+            if found is None:
+                found = TeamLookup(team, People(self._tx, team), self.plain.facts.with_team(team))
+                self._teams[team] = found
+            self._by_names[names] = found
+        if not task.links.parent:  # the names known to a subtask may change with its ancestors
+            self._last = (task, found)
+        return found
+
+
+def team_lookups(
+    before: TeamLookups | None,
+    tx: Transaction,
+    rules: Rules,
+    verifier: Verifier,
+    *,
+    id_source: Ids,
+    signed: SignedTasks,
+) -> TeamLookups:
+    """The lookups for a change: those of the change before it, if they still hold."""
+    if before is not None and before.may_go_on(tx, rules, verifier):
+        before.begin()
+        return before
+    return TeamLookups(tx, rules, id_source, TaskSource(tx, signed, verifier))
+
+
 class RequestHandler:
     """Answers requests one after another in an open transaction and collects their events."""
 
@@ -76,14 +143,13 @@ class RequestHandler:
         tx: Transaction,
         rules: Rules,
         clock: Clock,
-        id_source: Ids,
         repository: Repository,
         *,
-        source: TaskSource,
+        teams: TeamLookups,
         paths: MachinePaths = NO_PATHS,
     ) -> None:
         self.tx = tx
-        self._source = source
+        self._source = teams.source
         self.entries: list[EventEntry] = []
         self.lines_before: list[bytes] = []
         """Lines of other sessions that are written before the events of this change."""
@@ -91,14 +157,10 @@ class RequestHandler:
         """How far the ledger has come with this change, once it is made: what has to be synced before anybody is answered."""
         self._rules = rules
         self._clock = clock
-        self._lookup = FactLookup(tx, rules, id_source, source)
-        self._plain_team = TeamLookup(rules.team, People(tx, rules.team), self._lookup)
-        self._teams: dict[Team, TeamLookup] = {rules.team: self._plain_team}
-        self._teams_by_names: dict[tuple[str, ...], TeamLookup] = {}
-        """By the names that a task knows: many tasks know the same."""
-        self._last_lookup: tuple[Task | None, TeamLookup] = (None, self._plain_team)
-        """A task that was just looked at, with its team: the next in the queue is asked about twice."""
-        self._lineage = Lineage(tx, source.get)
+        self._team_lookup = teams.find
+        self._plain_team = teams.plain
+        self._lookup = teams.plain.facts
+        self._lineage = teams.lineage
         self._repository = repository
         self._paths = paths
         self._branch: str | None = None
@@ -148,29 +210,10 @@ class RequestHandler:
         ]
         return [entry.event for entry in judge(self.tx, found) if not entry.doubt]
 
-    def _team_lookup(self, task: Task | None) -> TeamLookup:
-        """The team, with members under the names a task knows them by if they have been renamed since."""
-        if task is None:
-            return self._plain_team
-        if task is self._last_lookup[0]:
-            return self._last_lookup[1]
-        names = self._lineage.participant_names(task)
-        found = self._teams_by_names.get(names)
-        if found is None:
-            team = self._rules.team.with_task_names(names)
-            found = self._teams.get(team)
-            if found is None:
-                found = TeamLookup(team, People(self.tx, team), self._lookup.with_team(team))
-                self._teams[team] = found
-            self._teams_by_names[names] = found
-        if not task.links.parent:  # the names known to a subtask may change with its ancestors
-            self._last_lookup = (task, found)
-        return found
-
     def record_events(self, events: Sequence[Event], actor: Actor, known_by: KnownBy = KnownBy.WORD) -> None:
         """Records events that belong to no task."""
         known_by = KnownBy.UNSAID if actor is THE_COORDINATOR else known_by
-        self._record(None, events, actor, RequestOrigin(known_by=known_by))
+        self._record(None, events, actor, RequestOrigin(known_by=known_by), self._clock.now())
 
     def settle_due(self) -> None:
         """Applies everything that is due: expired leases and offers, deferred tasks, parents whose subtasks have ended."""
@@ -211,7 +254,7 @@ class RequestHandler:
         if isinstance(decided, Refused):
             raise decided
         was_open = task is not None and task.status not in TERMINAL
-        kept, task = self._record(task, decided, context.actor, origin)
+        kept, task = self._record(task, decided, context.actor, origin, context.at)
         if task is None:
             raise AssertionError(f"{type(context.command).__name__} led to no task")
         if was_open and task.status in TERMINAL and context.actor is not THE_COORDINATOR:
@@ -219,7 +262,7 @@ class RequestHandler:
         return Acceptance(events=kept, task=task)
 
     def _record(
-        self, task: Task | None, decided: Sequence[Event], actor: Actor, origin: RequestOrigin
+        self, task: Task | None, decided: Sequence[Event], actor: Actor, origin: RequestOrigin, now: Instant
     ) -> tuple[tuple[Event, ...], Task | None]:
         """Stamps events, folds each into its task, and stores both."""
         head, skew = self.tx.head, self._rules.policy.clock_skew_seconds
@@ -230,7 +273,7 @@ class RequestHandler:
         more = len(decided)
         entries: list[EventEntry] = []
         for event in decided:
-            ts = self._clock.now()
+            ts = now
             if ts <= clock:
                 require_clock_near(clock, ts, skew)
                 ts = next_time(ts, clock)

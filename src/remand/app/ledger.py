@@ -35,7 +35,6 @@ from remand.app.events.missing_lines import note_missing
 from remand.app.events.signatures import Signer, Verifier, Voucher, confirm
 from remand.app.events.task_folds import (
     SignedTasks,
-    TaskSource,
     assign_imported,
     signed_moves,
     without_garbage_collection,
@@ -48,7 +47,7 @@ from remand.app.facts import (
     is_on_branch,
     may_need_external_facts,
 )
-from remand.app.handler import RequestHandler
+from remand.app.handler import RequestHandler, TeamLookups, team_lookups
 from remand.app.ports import (
     Clock,
     Commit,
@@ -81,7 +80,7 @@ from remand.domain.task import Task
 from remand.domain.text.redaction import NO_PATHS, MachinePaths
 from remand.ledger import signatures
 from remand.ledger.event_tables import EventEntry, SignedGroup
-from remand.ledger.signatures import EventGroup, GroupedEvent
+from remand.ledger.signatures import EventGroup, new_grouped
 from remand.ledger.store import LedgerHead, Store, Transaction
 
 T = TypeVar("T")
@@ -163,6 +162,7 @@ class Ledger(LogFiles):
         self._known_trust: tuple[Rules, PublicKey | None, Verifier, str] | None = None
         """What follows for whom to trust from the rules and the machine's key, as they were last."""
         self._signed = SignedTasks()
+        self._teams: TeamLookups | None = None
         self._background = BackgroundSync()
         self.written = 0
         """How many events were written through this object."""
@@ -246,11 +246,13 @@ class Ledger(LogFiles):
                 self.prepare(tx, requests)
                 handler.settle_due()
                 answers: list[Answer] = []
-                for (request, actor), found in zip(requests, seen, strict=True):
-                    if len(answers) == len(requests) - 1 and not is_last_due(answers):
+                for left, (request, actor), found in zip(
+                    range(len(requests), 0, -1), requests, seen, strict=True
+                ):
+                    if left == 1 and not is_last_due(answers):
                         break
                     answers.append(handler.answer(request, found, actor))
-                has_outdated_files = bool(tx.outdated.every())
+                has_outdated_files = bool(tx.outdated.notes())
         except Refused as refusal:  # the log has moved
             return UnsyncedAnswers([refusal] * len(requests), None, False)
         # A repeated answer may be another process's, which has not synced it yet.
@@ -266,12 +268,11 @@ class Ledger(LogFiles):
         self.keys.load()
         with self._open_change() as (tx, verifier):
             self._require_open(tx, verifier)
-            source = TaskSource(tx, self._signed, verifier)
             signer = Signer(self.keys, rules.project)
             tx.head = head_for_key(tx.head, signer, self.new_session)
-            handler = RequestHandler(
-                tx, rules, self.clock, self._ids, self.repository, source=source, paths=self._machine_paths()
-            )
+            teams = team_lookups(self._teams, tx, rules, verifier, id_source=self._ids, signed=self._signed)
+            self._teams, paths = teams, self._machine_paths()
+            handler = RequestHandler(tx, rules, self.clock, self.repository, teams=teams, paths=paths)
             yield tx, signer, handler
             if handler.entries:
                 self._append(tx, signer, handler.entries, handler.lines_before)
@@ -440,7 +441,7 @@ class Ledger(LogFiles):
     ) -> None:
         """Appends the events of a change and the signature that covers them, after lines of other sessions."""
         before = tx.head
-        named = [GroupedEvent(entry.event.meta.id, entry.subject) for entry in entries]
+        named = [new_grouped((entry.event.meta.id, entry.subject)) for entry in entries]
         first = entries[0].event.meta.seq
         groups = [
             SignedGroup(group, signatures.encode_group(group))
@@ -448,7 +449,8 @@ class Ledger(LogFiles):
         ]
         lines = list(lines_before)
         for group, own, _ in groups:
-            lines += [own, *(entry.line for entry in entries[group.first - first : group.last - first + 1])]
+            lines.append(own)
+            lines += [entry.line for entry in entries[group.first - first : group.last - first + 1]]
         after = self.writer.append(before, first, lines)
         kept = before.size if after.segment == before.segment else 0
         tx.on_rollback(lambda: self.undo_append(after.segment, kept))
@@ -458,7 +460,7 @@ class Ledger(LogFiles):
             self.close_segment(tx, before.segment)
         tx.groups.add(groups)
         self.written += len(entries)
-        if any(entry.subject == VOIDS for entry in entries):
+        if VOIDS in [entry.subject for entry in entries]:
             judge_voids(tx)
 
     @contextmanager

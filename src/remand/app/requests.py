@@ -46,12 +46,9 @@ Answer = Acceptance | Refused
 
 def require_answers(answers: Sequence[Answer | EnvironmentFault]) -> list[Answer]:
     """The answers; raises the first fault among them."""
-    found: list[Answer] = []
-    for answer in answers:
-        if isinstance(answer, EnvironmentFault):
-            raise answer
-        found.append(answer)
-    return found
+    for fault in [answer for answer in answers if isinstance(answer, EnvironmentFault)]:
+        raise fault
+    return [answer for answer in answers if not isinstance(answer, EnvironmentFault)]
 
 
 class Rules(msgspec.Struct, frozen=True, kw_only=True):

@@ -512,7 +512,8 @@ class Statements:
         """Keeps the events that wait; None when there are none."""
 
     def _execute(self, statement: str, values: Row) -> apsw.Cursor:
-        self._settle_before(statement)
+        if self.keep_waiting is not None or self.keep_tasks is not None:
+            self._settle_before(statement)
         return self._run(statement, values)
 
     def _settle_before(self, statement: str) -> None:

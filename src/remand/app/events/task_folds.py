@@ -445,7 +445,11 @@ class TaskSource:
     def __init__(self, tx: Transaction, signed: SignedTasks, verifier: Verifier) -> None:
         self._tx = tx
         self._signed = signed
-        self._verifier = verifier
+        self.verifier = verifier
+        self.begin()
+
+    def begin(self) -> None:
+        """Begins another change."""
         self.missing: dict[str, tuple[MissingLines, ...]] = {}
         """Of the tasks that were asked for: the events that signed groups name and that are absent."""
         self._changed: set[str] = set()
@@ -478,8 +482,8 @@ class TaskSource:
 
     def _signed_events(self, task_id: str, *, is_verified: bool) -> SignedEvents:
         if self._voids is None:
-            self._voids = signed_voids(self._tx, self._verifier)
-        return signed_task_events(self._tx, task_id, self._verifier, self._voids, is_verified=is_verified)
+            self._voids = signed_voids(self._tx, self.verifier)
+        return signed_task_events(self._tx, task_id, self.verifier, self._voids, is_verified=is_verified)
 
     def expect_task(self, task_id: str) -> None:
         """Skips the lookup for a new random id: no event names it."""

@@ -3,7 +3,7 @@
 from msgspec.structs import replace
 
 from remand.app.events.task_folds import SignedTasks, TaskSource
-from remand.app.handler import RequestHandler
+from remand.app.handler import RequestHandler, TeamLookups
 from remand.app.history import task_history
 from remand.app.history.task_history import submissions_under_review
 from remand.app.requests import Acceptance, Request
@@ -66,7 +66,8 @@ def test_what_the_user_imports_rests_on_their_word() -> None:
     world = FakeLedger()
     with world.store.write() as tx:
         source = TaskSource(tx, SignedTasks(), world.ledger.verifier(tx))
-        handler = RequestHandler(tx, world.rules, world.clock, world.ids, world.repository, source=source)
+        teams = TeamLookups(tx, world.rules, world.ids, source)
+        handler = RequestHandler(tx, world.rules, world.clock, world.repository, teams=teams)
         handler.record_events([LinesImported(file="x", sha256="0" * 64, count=0)], Actor(name="user"))
         handler.record_events([LinesImported(file="y", sha256="0" * 64, count=0)], THE_COORDINATOR)
         assert [entry.event.meta.known_by for entry in handler.entries] == ["word", ""]
