@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from msgspec.structs import replace
@@ -84,6 +85,11 @@ class Inquiry(NamedTuple):
     seen: ExternalFacts
 
 
+_new_inquiry: Callable[[tuple[c.Command, Task | None, Instant, ExternalFacts]], Inquiry] = partial(
+    tuple.__new__, Inquiry
+)
+
+
 class FactLookup:
     """Gathers the facts for a command from the ledger, the rules and the repository."""
 
@@ -119,7 +125,7 @@ class FactLookup:
         changes = {} if task is None else self._task_facts(task)
         lookups = _LOOKUPS_OF[type(command)]
         if lookups:
-            inquiry = Inquiry(command, task, now, external_facts)
+            inquiry = _new_inquiry((command, task, now, external_facts))
             for look_up in lookups:
                 changes |= look_up(self, inquiry)
         return update_facts(facts, **changes) if changes else facts
@@ -317,7 +323,8 @@ class FactLookup:
         """The tasks and aliases that a command links its task to."""
         command = inquiry.command
         others = getattr(command, "waits_for", ()) or getattr(command, "depends_on", ())
-        return self._link_facts(others, getattr(command, "aliases", ()) or (), inquiry.task)
+        aliases = getattr(command, "aliases", ())
+        return self._link_facts(others, aliases or (), inquiry.task) if others or aliases else {}
 
     def _link_facts(
         self, others: tuple[str, ...], aliases: tuple[str, ...], task: Task | None

@@ -155,6 +155,7 @@ class RequestHandler:
         """Lines of other sessions that are written before the events of this change."""
         self.end = tx.head
         """How far the ledger has come with this change, once it is made: what has to be synced before anybody is answered."""
+        self._untrusted_writer = tx.unconfirmed.writer
         self._rules = rules
         self._clock = clock
         self._team_lookup = teams.find
@@ -176,7 +177,7 @@ class RequestHandler:
             return refusal
 
     def _answer(self, request: Request, seen: ExternalFacts, actor: Actor | None) -> Answer:
-        require_trusted_key(self.tx.unconfirmed.writer, is_confined=request.confined)
+        require_trusted_key(self._untrusted_writer, is_confined=request.confined)
         fingerprint = _fingerprint(request) if request.key else ""
         known_by = request.known_by or (_UNSAID if actor else _WORD)
         origin = RequestOrigin(
@@ -399,7 +400,7 @@ class RequestHandler:
 
     def _next_task(self, actor: Actor) -> Task | None:
         """The first task in the queue that an agent may claim. The queue does not know lockouts of ancestors, so those are skipped."""
-        has_team = self._rules.team.has_members
+        has_team = bool(self._rules.team.members)
         first = self._source.get(self.tx.queue.next(actor, has_team=has_team))
         if first is None or self._may_claim(first, actor):
             return first

@@ -207,6 +207,9 @@ class PostgresTasks(SqliteTasks):
         # The statements queue it.
         self._write_row(statement, row)
 
+    def _keep_text(self, row: tuple[str, str, str]) -> None:
+        self._db.run(sql.PUT_TEXT, row)
+
     def _link(self, task: Task, before: tuple[str, ...], waiters: list[str]) -> None:
         self.statements.lock_graph()
         super()._link(task, before, waiters)

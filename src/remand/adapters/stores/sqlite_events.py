@@ -300,7 +300,7 @@ class SqliteEvents(Table):
                     handoffs.append((event.handoff_id, subject))  # type: ignore[attr-defined]  # both kinds have it
             elif kind in TRACED and (left := trace_event(event, subject)):
                 traces.append(left)
-        self.recent_handoffs.update(handoff for handoff, _ in handoffs)
+        self.recent_handoffs.update([handoff for handoff, _ in handoffs])
         for statement, rows in (
             (sql.ADD_UNCONFIRMED, unconfirmed),
             (sql.ADD_OBJECTION, objections),

@@ -259,6 +259,7 @@ class SqliteTasks(Table):
         self._new_rows: dict[str, WaitingRow] = {}
         self._changed_rows: dict[str, WaitingRow] = {}
         """Rows that wait until a query depends on them, or the change ends."""
+        self._texts: dict[str, Row] = {}
 
     def get(self, task_id: str) -> Task | None:
         if task_id not in self._loaded:
@@ -335,6 +336,11 @@ class SqliteTasks(Table):
             self._new_rows[name] = row
         self._db.keep_tasks = self._keep_rows
 
+    def _keep_text(self, row: tuple[str, str, str]) -> None:
+        """Queues a row of texts."""
+        self._texts[row[0]] = row
+        self._db.keep_tasks = self._keep_rows
+
     def _write_row(self, statement: str, row: WaitingRow) -> None:
         """Writes a row at once: one that bars agents, since its place among others is asked for."""
         if statement is sql.ADD_TASK or row[0].id in self._new_rows or row[0].id in self._changed_rows:
@@ -344,6 +350,9 @@ class SqliteTasks(Table):
     def _keep_rows(self) -> None:
         new, self._new_rows = self._new_rows, {}
         changed, self._changed_rows = self._changed_rows, {}
+        texts, self._texts = self._texts, {}
+        if texts:
+            self._db.run_many(sql.PUT_TEXT, texts.values())
         if new:
             self._db.run_many(sql.ADD_TASK, map(_row_values, new.values()))
         if changed:
@@ -416,7 +425,7 @@ class SqliteTasks(Table):
         if aliases != task.details.aliases:
             self._rename(task, aliases)
         if before is None or search_row(before) != search_row(task):
-            self._db.run(sql.PUT_TEXT, search_row(task))
+            self._keep_text(search_row(task))
         self._rejected.follow(before, task)
 
     def _rename(self, task: Task, before: tuple[str, ...]) -> None:

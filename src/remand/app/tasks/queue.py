@@ -54,9 +54,16 @@ class AgentPool(NamedTuple):
 
 def agent_pool(task: Task) -> AgentPool:
     reserved = task.claims.offers[-1].target if task.claims.offers else None
+    line = _line(reserved, task.details.skills)
+    if not bars_agents(task):
+        return AgentPool(line)
     barred = sorted({*(lockout.agent for lockout in task.people.lockouts), *task.people.reviewers})
-    line = _encode((reserved, task.details.skills)).decode()
-    return AgentPool(line, _encode(barred).decode() if barred else "")
+    return AgentPool(line, _encode(barred).decode())
+
+
+@lru_cache(maxsize=64)
+def _line(reserved: str | None, skills: tuple[str, ...]) -> str:
+    return _encode((reserved, skills)).decode()
 
 
 def bars_agents(task: Task) -> bool:
@@ -111,6 +118,8 @@ def openings_at(line: str, rank: str, before: frozenset[str], barred: frozenset[
 
 def due_time(task: Task, open_blockers: Collection[str]) -> Instant | None:
     """When something happens to the task by itself; None if nothing does."""
+    if task.claim is None and task.status in CLAIMABLE and not task.claims.offers:
+        return None
     if task.status is _CLAIMED and task.claim is not None and not task.claims.offers:
         return task.claim.lease_expires_at
     if task.status == Status.DEFERRED:

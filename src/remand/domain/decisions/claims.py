@@ -32,10 +32,9 @@ def claim_task(
     task: Task, command: c.ClaimTask, context: c.CommandContext
 ) -> tuple[task_events.TaskClaimed | task_events.HandoffAccepted]:
     r.require_claimable(task, context.actor, context)
-    offers = task.claims.offers
-    offer = next((o for o in offers if o.target == command.agent and o.lapses_at > context.at), None)
-    if offer is not None:
-        return (h.accept_offer(task, offer, context),)
+    for offer in task.claims.offers:
+        if offer.target == command.agent and offer.lapses_at > context.at:
+            return (h.accept_offer(task, offer, context),)
     return (
         task_events.TaskClaimed(
             task_id=task.id,
