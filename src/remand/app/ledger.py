@@ -246,10 +246,8 @@ class Ledger(LogFiles):
                 self.prepare(tx, requests)
                 handler.settle_due()
                 answers: list[Answer] = []
-                for left, (request, actor), found in zip(
-                    range(len(requests), 0, -1), requests, seen, strict=True
-                ):
-                    if left == 1 and not is_last_due(answers):
+                for (request, actor), found in zip(requests, seen, strict=True):
+                    if len(answers) == len(requests) - 1 and not is_last_due(answers):
                         break
                     answers.append(handler.answer(request, found, actor))
                 has_outdated_files = bool(tx.outdated.notes())
@@ -449,8 +447,7 @@ class Ledger(LogFiles):
         ]
         lines = list(lines_before)
         for group, own, _ in groups:
-            lines.append(own)
-            lines += [entry.line for entry in entries[group.first - first : group.last - first + 1]]
+            lines += [own, *[entry.line for entry in entries[group.first - first : group.last - first + 1]]]
         after = self.writer.append(before, first, lines)
         kept = before.size if after.segment == before.segment else 0
         tx.on_rollback(lambda: self.undo_append(after.segment, kept))
@@ -499,6 +496,7 @@ class Ledger(LogFiles):
             or tx.files.place
             or (self._held and self.has_due_events(tx))
         ):
+            self._teams = None
             files = changed_event_files(tx, self.exchange)
             known = tx.files.marks() if files else {}
             if not self.read_files(tx, files, verifier, most=PART_BYTES):
@@ -569,7 +567,7 @@ class Ledger(LogFiles):
         self._file_stamp = None
         with self._write_transaction(follow) as (_, signer, handler):
             prepare(handler, signer)
-        self._open_head = None  # it may have been closed
+        self._open_head = self._teams = None  # it may have been closed, and names of others have come
         if handler.entries:
             self.sync(handler.end)
 
