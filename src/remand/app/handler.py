@@ -214,7 +214,7 @@ class RequestHandler:
     def record_events(self, events: Sequence[Event], actor: Actor, known_by: KnownBy = KnownBy.WORD) -> None:
         """Records events that belong to no task."""
         known_by = KnownBy.UNSAID if actor is THE_COORDINATOR else known_by
-        self._record(None, events, actor, RequestOrigin(known_by=known_by), self._clock.now())
+        self._record(None, events, actor, RequestOrigin(known_by=known_by))
 
     def settle_due(self) -> None:
         """Applies everything that is due: expired leases and offers, deferred tasks, parents whose subtasks have ended."""
@@ -255,7 +255,7 @@ class RequestHandler:
         if isinstance(decided, Refused):
             raise decided
         was_open = task is not None and task.status not in TERMINAL
-        kept, task = self._record(task, decided, context.actor, origin, context.at)
+        kept, task = self._record(task, decided, context.actor, origin)
         if task is None:
             raise AssertionError(f"{type(context.command).__name__} led to no task")
         if was_open and task.status in TERMINAL and context.actor is not THE_COORDINATOR:
@@ -263,7 +263,7 @@ class RequestHandler:
         return Acceptance(events=kept, task=task)
 
     def _record(
-        self, task: Task | None, decided: Sequence[Event], actor: Actor, origin: RequestOrigin, now: Instant
+        self, task: Task | None, decided: Sequence[Event], actor: Actor, origin: RequestOrigin
     ) -> tuple[tuple[Event, ...], Task | None]:
         """Stamps events, folds each into its task, and stores both."""
         head, skew = self.tx.head, self._rules.policy.clock_skew_seconds
@@ -274,7 +274,7 @@ class RequestHandler:
         more = len(decided)
         entries: list[EventEntry] = []
         for event in decided:
-            ts = now
+            ts = self._clock.now()
             if ts <= clock:
                 require_clock_near(clock, ts, skew)
                 ts = next_time(ts, clock)
