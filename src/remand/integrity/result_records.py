@@ -62,6 +62,8 @@ class ResultRecord(Record, kw_only=True):
     takes_files: bool = False
     """At the start: this run is able to leave out files of tests."""
     seconds: float = 0.0
+    text: str = ""
+    """What a failure says."""
     ids: tuple[str, ...] = msgspec.field(default_factory=tuple)
     names_all: bool = False
     """At the start of a program, and of a package: every test that is named has to report."""
@@ -76,6 +78,7 @@ class _ToldTest:
         self.is_passed = False
         self.lines: tuple[int, ...] | None = None
         self.seconds = 0.0
+        self.text = ""
         self.phases: list[str] = []
 
 
@@ -142,6 +145,7 @@ class ToldRun:
             test.is_passed |= record.when == "call" and record.outcome == "passed"
         test.is_failed |= record.outcome == "failed"
         test.seconds += record.seconds
+        test.text = test.text or (record.text if record.outcome == "failed" else "")
         test.lines = record.lines if record.lines is not None else test.lines
 
     def watched_tests(self, root: str) -> Iterator[WatchedTest]:
@@ -152,7 +156,7 @@ class ToldRun:
             outcome = "failed" if test.is_failed else "passed" if test.is_passed else "skipped"
             held = None if lines is None else tuple(sorted(lines))
             own_id, seconds = _own_id(test_id, root), test.seconds
-            yield WatchedTest(id=own_id, outcome=outcome, held_lines=held, seconds=seconds)
+            yield WatchedTest(id=own_id, outcome=outcome, held_lines=held, seconds=seconds, text=test.text)
 
     @property
     def unknown(self) -> list[str]:

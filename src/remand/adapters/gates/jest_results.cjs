@@ -5,12 +5,20 @@ const { join } = require('path')
 
 const PIPE = join(__dirname, 'pipe')
 const ASSERTIONS = join(__dirname, 'jest_assertions.cjs')
+const MAX_TEXT = 500
+const COLOURS = new RegExp(`${String.fromCharCode(27)}\\[[0-9;]*m`, 'g')
 const OUTCOMES = { passed: 'passed', failed: 'failed', pending: 'skipped', todo: 'skipped', skipped: 'skipped', disabled: 'skipped' }
 
 function tell(record) {
   try {
     appendFileSync(PIPE, JSON.stringify({ pid: process.pid, ...record }) + '\n')
   } catch {} // nobody who listens is no reason for a run to fail
+}
+
+// What a failed assertion says, without the places that it was called from.
+function textOf(messages) {
+  const text = String(messages?.[0] ?? '').replace(COLOURS, '')
+  return text.split(/\n\s+at /)[0].slice(0, MAX_TEXT)
 }
 
 module.exports = class {
@@ -40,7 +48,7 @@ module.exports = class {
     if (!isAgain) this.told.set(name, count)
     const id = count > 1 && !isAgain ? `${name}#${count}` : name
     if (isAgain) tell({ kind: 'retry', id })
-    if (outcome) tell({ kind: 'result', when: 'call', id, outcome })
+    if (outcome) tell({ kind: 'result', when: 'call', id, outcome, text: textOf(result.failureMessages) })
   }
 
   onRunComplete(contexts, results) {

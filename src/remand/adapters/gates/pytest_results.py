@@ -127,6 +127,7 @@ def pytest_runtest_logreport(report: Any) -> None:
         outcome=report.outcome,
         is_part=type(report).__name__ != "TestReport",
         lines=sorted(sender.state.held) if is_read else None,
+        text=str(getattr(getattr(report.longrepr, "reprcrash", None), "message", ""))[: sender.MAX_TEXT],
     )
 
 

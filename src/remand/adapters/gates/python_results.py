@@ -43,6 +43,7 @@ ASSERTIONS = [
     "assertDictEqual",
 ]
 MAX_IDS = 200
+MAX_TEXT = 500
 
 
 class RunState:

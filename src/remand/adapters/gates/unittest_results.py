@@ -13,6 +13,7 @@ import unittest
 from collections.abc import Iterator
 from functools import wraps
 from inspect import unwrap
+from traceback import format_exception_only
 from types import CodeType
 from typing import Any
 
@@ -35,6 +36,8 @@ class _RunState:
         self.test: Any = None
         self.begun = 0.0
         self.outcome = ""
+        self.text = ""
+        """What its first failure says."""
 
 
 _state = _RunState()
@@ -103,7 +106,7 @@ def _held_lines(test: Any) -> list[int] | None:
 
 def _begin(result: Any, test: Any) -> None:
     if _state.test is None and _state.depth == 1:
-        _state.result, _state.test, _state.outcome = result, test, ""
+        _state.result, _state.test, _state.outcome, _state.text = result, test, "", ""
         _state.begun = _state.clock()
         sender.state.path, sender.state.held = _path_of(test), set()
 
@@ -117,6 +120,7 @@ def _end(result: Any, test: Any) -> None:
             outcome=_state.outcome,
             lines=_held_lines(test),
             seconds=_state.clock() - _state.begun,
+            text=_state.text,
         )
     if test is _state.test:
         _state.test, sender.state.path = None, ""
@@ -128,6 +132,8 @@ def _add(outcome: str, result: Any, test: Any, *rest: Any) -> None:
         sender.send_record(kind="uncollected", id=str(test))  # the setup of a class or a module failed
     elif result is _state.result and test is _state.test and (rest[1:] != (None,)):
         _state.outcome = "failed" if outcome == "failed" else _state.outcome or outcome
+        if outcome == "failed" and rest and isinstance(rest[-1], tuple) and not _state.text:
+            _state.text = "".join(format_exception_only(*rest[-1][:2]))[: told.MAX_TEXT]
 
 
 _METHODS = {

@@ -7,6 +7,7 @@ const PIPE = fileURLToPath(new URL('./pipe', import.meta.url))
 const ASSERTIONS = fileURLToPath(new URL('./vitest_assertions.mjs', import.meta.url))
 const FIRST_VERSION = 3
 const MAX_IDS = 100
+const MAX_TEXT = 500
 const exit = { passed: 'passed', failed: 'failed', skipped: 'skipped' }
 
 function tell(record) {
@@ -19,6 +20,11 @@ function namesOf(test) {
   const names = []
   for (let one = test; one && one.type !== 'module'; one = one.parent) names.unshift(one.name)
   return names.join(' › ')
+}
+
+// What a failed assertion says, without the places that it was called from.
+function textOf(error) {
+  return error ? `${error.name}: ${error.message}`.slice(0, MAX_TEXT) : ''
 }
 
 export default class {
@@ -56,8 +62,10 @@ export default class {
   }
 
   onTestCaseResult(test) {
-    const outcome = exit[test.result()?.state]
-    if (this.fits && outcome) tell({ kind: 'result', when: 'call', id: this.idOf(test), outcome })
+    const result = test.result()
+    const outcome = exit[result?.state]
+    const text = textOf(result?.errors?.[0])
+    if (this.fits && outcome) tell({ kind: 'result', when: 'call', id: this.idOf(test), outcome, text })
   }
 
   onTestModuleEnd(module) {

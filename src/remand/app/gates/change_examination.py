@@ -26,6 +26,7 @@ from remand.domain.gate.gate import (
 from remand.domain.gate.judge import MAX_KEPT_FINDINGS, clean_text
 from remand.domain.gate.verdict import INTEGRITY_GATE, GateResult, GateStatus
 from remand.domain.text.path_patterns import PathPattern
+from remand.integrity.altered_inputs import STEPS, AlteredRuns, alter_inputs, find_altered_files
 from remand.integrity.comparison import LINK, CollectedTests, Comparison, FileDiff, FileText, build_file_diff
 from remand.integrity.cross_runs import (
     CrossChecks,
@@ -44,7 +45,7 @@ from remand.integrity.general_paths import (
 )
 from remand.integrity.harness import harness_paths, merge_configuration, mixed_paths, trusted_paths
 from remand.integrity.mutants import break_changed_functions, judge_broken_runs, notices_broken_code
-from remand.integrity.paths import follow_links, is_test_path
+from remand.integrity.paths import follow_links, is_product_path, is_test_path
 from remand.integrity.readers.command_lines import check_tools_in
 from remand.integrity.result_records import find_unreached_assertions
 from remand.integrity.rules.missing_tests import ChangedPaths
@@ -199,6 +200,8 @@ class Examination:
             if RunCheck.MUTANTS in self._policy.runs:
                 special, left = self._judge_general_paths(run, side, left)
                 found += special
+                if not special:
+                    found += self._judge_altered_inputs(run, side, left)
             if RunCheck.MUTANTS in self._policy.runs and (checks.from_head or checks.spliced):
                 crossed = next(
                     (
@@ -238,6 +241,35 @@ class Examination:
                 )
                 left -= 0.0 if tests else side.seconds
         return found, left
+
+    def _judge_altered_inputs(self, run: GateRun, side: _TestSides, left: float) -> Sequence[Suspicion]:
+        """What the tests that the change mended say on both sides when they ask for something else."""
+        changed = next(
+            (change.path for change in self._comparison.changes if is_product_path(change.path)), ""
+        )
+        files = find_altered_files(self._paths[1], *side.watched) if changed else ()
+        if not files:
+            return ()
+        texts = {
+            path: (self._mirror.file(self._tree, path) or b"").decode("utf-8", "replace") for path in files
+        }
+        runs, asked = AlteredRuns(*side.watched), files if side.is_selective else ()
+        cost = side.seconds_of(files) if asked else side.seconds
+        for step in range(STEPS):
+            if 2 * cost > left:
+                return (_make_left_out(RunCheck.MUTANTS, side.gate.name, 2 * cost),)
+            left -= 2 * cost
+            altered = {path: alter_inputs(path, text, step) for path, text in texts.items()}
+            watched = []
+            for tree in (self._base_tree, self.judged_tree):
+                measured = run.measure(
+                    side.short_gate(cost), self._mirror.with_files(tree, altered), files=asked
+                )
+                watched.append(measured.found.watched if measured.found else ())
+            runs.add(*watched)
+            if not runs.may_show:
+                return ()
+        return runs.judge(changed)
 
     def _tests_with(
         self, run: GateRun, side: _TestSides, path: str, content: bytes

@@ -154,6 +154,8 @@ class WatchedTest(Record, kw_only=True):
 
     If a runner does not report them by test, they are those of all tests in the file.
     """
+    text: str = ""
+    """What its first failure says."""
     seconds: float = 0.0
 
 

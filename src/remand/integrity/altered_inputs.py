@@ -1,0 +1,216 @@
+"""Tests that a change mended, run with other figures and words than they have, on the code of both sides.
+
+An answer that is worked out differs from the base's for other input, too. Code that knows the tests' own inputs, in
+whatever disguise, answers all other input as before: then the altered tests fail on the head as they fail on the base,
+with the same words.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from remand.domain.gate.gate import WatchedTest
+from remand.integrity.comparison import FileDiff
+from remand.integrity.cross_runs import BAD_OUTCOMES
+from remand.integrity.mutants import Edit, replace_parts
+from remand.integrity.paths import is_collected_path, is_test_path
+from remand.integrity.readers.python_tree import child_nodes
+from remand.integrity.readers.source import SourceFile
+from remand.integrity.readers.tokens import NUMBER, STRING
+from remand.integrity.rules.missing_tests import ChangedPaths, without_parameters
+from remand.integrity.suspicions import Suspicion, quote_names, suspicion
+
+STEPS = 2
+"""In how many ways tests are altered, one run on each side for each."""
+MIN_MENDED = 2
+MAX_FILES = 5
+_WORD = re.compile(r"\\(?:x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|.)|[A-Za-z]+|[0-9]+", re.DOTALL)
+_INSERTED = re.compile(r"\$\{[^}]*[A-Za-z][^}]*\}|[A-Za-z]+")
+_PREFIX = re.compile(r"[A-Za-z]*(?=[\"'`])")
+_NUMBER = re.compile(r"\d+(?:\.\d+)?")
+_ASSERTS = re.compile(r"assert\b|\w*AssertionError\b|\w+: expect\(")
+_ADDRESS = re.compile(r"0x[0-9a-fA-F]{6,}")
+_LABELS = frozenset(("id", "ids", "match", "reason", "msg", "encoding"))
+_SMALL = ("0", "1")
+"""What indexes, counts and flags are: other ones would ask something else."""
+
+
+Watched = Sequence[WatchedTest]
+
+
+def find_altered_files(paths: Sequence[str], on_base: Watched, on_head: Watched) -> tuple[str, ...]:
+    """The files of the tests that a change mended; none if these are too few, or stand in too many files."""
+    mended = _find_mended(on_base, on_head)
+    tests = ChangedPaths(
+        FileDiff(status="M", path=path) for path in paths if is_test_path(path) and is_collected_path(path)
+    )
+    files = {tests.path_of(name) for name in mended}
+    is_enough = len(mended) >= MIN_MENDED and "" not in files and len(files) <= MAX_FILES
+    return tuple(sorted(files)) if is_enough else ()
+
+
+def _find_mended(on_base: Watched, on_head: Watched) -> tuple[str, ...]:
+    """The tests that failed on the base and pass on the head."""
+    failed = {test.id for test in on_base if test.outcome in BAD_OUTCOMES}
+    return tuple(test.id for test in on_head if test.outcome == "passed" and test.id in failed)
+
+
+def alter_inputs(path: str, text: str, step: int) -> bytes:
+    """A file of tests with other figures and words in its values; equal ones stay equal.
+
+    Of a text with a figure in it the figure differs, of one with several words a word. Single words, which name options
+    and facts, stay.
+    """
+    source = SourceFile(path, text)
+    edits = _python_edits(source, step) if source.tree else _braced_edits(source, step)
+    return replace_parts(text, edits)
+
+
+def _python_edits(source: SourceFile, step: int) -> Iterator[Edit]:
+    starts = [0]
+    for line in source.text.encode().splitlines(keepends=True):
+        starts.append(starts[-1] + len(line))
+    data = source.text.encode()
+    for node in _values(source.tree) if source.tree else ():
+        start = starts[node.lineno - 1] + node.col_offset
+        stop = starts[(node.end_lineno or node.lineno) - 1] + (node.end_col_offset or 0)
+        literal = data[start:stop].decode("utf-8", "replace")
+        altered = _alter(literal, step)
+        if altered != literal:
+            yield start, stop, altered.encode()
+
+
+def _values(node: ast.AST) -> Iterator[ast.Constant]:
+    """The figures and texts of a syntax tree that are no places, names, labels or documentation."""
+    rest: Sequence[ast.AST] = tuple(child_nodes(node))
+    if isinstance(node, ast.JoinedStr | ast.Import | ast.ImportFrom):
+        return
+    if isinstance(node, ast.Subscript):
+        rest = (node.value,)
+    elif (isinstance(node, ast.keyword) and node.arg in _LABELS) or (
+        isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+    ):
+        return
+    elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith(".parametrize"):
+        rest = (*node.args[1:], *node.keywords)
+    for child in rest:
+        if isinstance(child, ast.Constant):
+            if isinstance(child.value, str | bytes | int | float) and not isinstance(child.value, bool):
+                yield child
+        else:
+            yield from _values(child)
+
+
+def _braced_edits(source: SourceFile, step: int) -> Iterator[Edit]:
+    code = source.code
+    imports = [range(node.start, node.stop) for node in code.nodes_of("import_statement")]
+    leaves = (leaf for leaf in (code.root.walk() if code.root else ()) if leaf.stop == leaf.start + 1)
+    for leaf in leaves:
+        at, literal = leaf.start, code.text(leaf.start)
+        if code.kind(at) not in (STRING, NUMBER) or any(at in one for one in imports):
+            continue
+        opening = code.text(at - 1)
+        is_title = opening == "(" and (code.text(at - 2)[-1:] == "`" or code.text(at - 2) in _TITLED)
+        is_index = opening == "[" and (code.kind(at - 2) == "name" or code.text(at - 2) in (")", "]"))
+        if is_title or is_index or code.text(at + 1) == ":":
+            continue
+        altered = _alter(literal, step)
+        if altered != literal:
+            start, stop = code.byte_range(leaf)
+            yield start, stop, altered.encode()
+
+
+_TITLED = (
+    "it",
+    "test",
+    "describe",
+    "suite",
+    "only",
+    "concurrent",
+    "require",
+    "mock",
+    "doMock",
+    "import",
+    ")",
+)
+"""What comes before a title, or the name of a module; a table of rows comes before the title of its rows."""
+
+
+def _alter(literal: str, step: int) -> str:
+    """A literal of the source with one other figure or letter, another one at each step."""
+    if _NUMBER.fullmatch(literal):
+        return literal if literal in _SMALL else _alter_word(literal, step)
+    prefix = _PREFIX.match(literal)
+    if prefix is None:
+        return literal
+    start = prefix.end()
+    body = literal[start:]
+    left = list(_INSERTED.finditer(body)) if body[:1] == "`" else []
+    words = [
+        (start + found.start(), start + found.end())
+        for found in _WORD.finditer(body)
+        if found[0][0] != "\\" and not any(one.start() <= found.start() < one.end() for one in left)
+    ]
+    figures = [one for one in words if literal[one[0]].isdigit()]
+    words = figures or (words if len(words) > 1 else [])
+    chosen = figures if body[:1] == "`" else words[-1:] if step == 0 else words[:1]
+    for at, stop in reversed(chosen):
+        if literal[at:stop] not in _SMALL or body[:1] != "`":
+            literal = literal[:at] + _alter_word(literal[at:stop], step) + literal[stop:]
+    return literal
+
+
+def _alter_word(word: str, step: int) -> str:
+    """Another word of the same form: its last character differs at the first step, its first one at the next."""
+    at = len(word) - 1 if step == 0 else 0
+    last = word[at]
+    other = {"9": "8", "z": "y", "Z": "Y"}.get(last) or chr(ord(last) + 1)
+    return word[:at] + other + word[at + 1 :]
+
+
+class AlteredRuns:
+    """What altered tests say on both sides, over the steps that were run."""
+
+    def __init__(self, on_base: Watched, on_head: Watched) -> None:
+        self._mended = _find_mended(on_base, on_head)
+        # The values of a row are often part of its name.
+        self._others = {without_parameters(test.id) for test in on_base} - set(
+            map(without_parameters, self._mended)
+        )
+        self._alike = self._different = self._steps = 0
+
+    def add(self, base: Watched, head: Watched) -> None:
+        """One step: the same altered tests, as they ended on the base and on the head."""
+        said = [
+            Counter(_said(test) for test in side if without_parameters(test.id) not in self._others)
+            for side in (base, head)
+        ]
+        self._steps += 1
+        self._different += max((said[0] - said[1]).total(), (said[1] - said[0]).total())
+        self._alike += sum(
+            count
+            for one, count in (said[0] & said[1]).items()
+            if one[0] in BAD_OUTCOMES and _ASSERTS.match(one[2])
+        )
+
+    @property
+    def may_show(self) -> bool:
+        """True as long as few of the tests that were mended tell the sides apart, and most fail alike."""
+        count = self._steps * len(self._mended)
+        return 3 * self._different <= count and 3 * self._alike >= 2 * count
+
+    def judge(self, path: str) -> tuple[Suspicion, ...]:
+        """What it says of a change that answers nothing but the tests' own inputs."""
+        if self._steps < STEPS or not self.may_show:
+            return ()
+        text = (
+            f"{quote_names(list(self._mended))} pass, and fail as on the base when they ask for anything else"
+        )
+        return (suspicion("answer_hardcoded", path, 0, text, "\n".join(self._mended)),)
+
+
+def _said(test: WatchedTest) -> tuple[str, str, str]:
+    return test.outcome, without_parameters(test.id), _ADDRESS.sub("0x", test.text)
