@@ -43,7 +43,7 @@ Watched = Sequence[WatchedTest]
 
 def find_altered_files(paths: Sequence[str], on_base: Watched, on_head: Watched) -> tuple[str, ...]:
     """The files of the tests that a change mended; none if these are too few, or stand in too many files."""
-    mended = _find_mended(on_base, on_head)
+    mended = find_mended(on_base, on_head)
     tests = ChangedPaths(
         FileDiff(status="M", path=path) for path in paths if is_test_path(path) and is_collected_path(path)
     )
@@ -52,7 +52,7 @@ def find_altered_files(paths: Sequence[str], on_base: Watched, on_head: Watched)
     return tuple(sorted(files)) if is_enough else ()
 
 
-def _find_mended(on_base: Watched, on_head: Watched) -> tuple[str, ...]:
+def find_mended(on_base: Watched, on_head: Watched) -> tuple[str, ...]:
     """The tests that failed on the base and pass on the head."""
     failed = {test.id for test in on_base if test.outcome in BAD_OUTCOMES}
     return tuple(test.id for test in on_head if test.outcome == "passed" and test.id in failed)
@@ -70,17 +70,27 @@ def alter_inputs(path: str, text: str, step: int) -> bytes:
 
 
 def _python_edits(source: SourceFile, step: int) -> Iterator[Edit]:
-    starts = [0]
-    for line in source.text.encode().splitlines(keepends=True):
-        starts.append(starts[-1] + len(line))
-    data = source.text.encode()
+    data, starts = source.text.encode(), line_starts(source.text)
     for node in _values(source.tree) if source.tree else ():
-        start = starts[node.lineno - 1] + node.col_offset
-        stop = starts[(node.end_lineno or node.lineno) - 1] + (node.end_col_offset or 0)
+        start, stop = python_range(starts, node)
         literal = data[start:stop].decode("utf-8", "replace")
         altered = _alter(literal, step)
         if altered != literal:
             yield start, stop, altered.encode()
+
+
+def line_starts(text: str) -> Sequence[int]:
+    """Where the lines of a text begin in its bytes."""
+    starts = [0]
+    for line in text.encode().splitlines(keepends=True):
+        starts.append(starts[-1] + len(line))
+    return starts
+
+
+def python_range(starts: Sequence[int], node: ast.expr) -> tuple[int, int]:
+    """Where an expression begins and ends in the bytes of its file."""
+    end = starts[(node.end_lineno or node.lineno) - 1] + (node.end_col_offset or 0)
+    return starts[node.lineno - 1] + node.col_offset, end
 
 
 def _values(node: ast.AST) -> Iterator[ast.Constant]:
@@ -175,7 +185,7 @@ class AlteredRuns:
     """What altered tests say on both sides, over the steps that were run."""
 
     def __init__(self, on_base: Watched, on_head: Watched) -> None:
-        self._mended = _find_mended(on_base, on_head)
+        self._mended = find_mended(on_base, on_head)
         # The values of a row are often part of its name.
         self._others = {without_parameters(test.id) for test in on_base} - set(
             map(without_parameters, self._mended)

@@ -160,7 +160,8 @@ def judge_base_tests(
     found += [
         judge.judge_red(test.id)
         for test in failing
-        if test.outcome == known.get(test.id) == "failed" and _has_new_row(test.id, runs)
+        if test.outcome == known.get(test.id) == "failed"
+        and (_has_new_row(test.id, runs) or judge.has_new_name(test.id, runs))
     ]
     return tuple(item for item in found if item is not None)
 
@@ -224,6 +225,15 @@ class _BaseTestJudge:
             return None
         found = f"`{test_id}` passes only when the new tests run with it"
         return suspicion("harness_tampered", "", 0, found, test_id)
+
+    def has_new_name(self, test_id: str, runs: TestRuns) -> bool:
+        """True for a test that the head has under another name, by which it passes."""
+        pair = self._pair_of(test_id)
+        if pair is None or pair[0].case.name == pair[1].case.name:
+            return False
+        return test_id not in {test.id for test in runs.on_head} and any(
+            test.outcome == "passed" and is_test_id_of(pair[1], test.id) for test in runs.on_head
+        )
 
     def _path_of(self, test_id: str) -> str:
         """The changed file in which the base has a test, by its id or by the names of tests that are read there."""

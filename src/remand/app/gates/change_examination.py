@@ -26,6 +26,11 @@ from remand.domain.gate.gate import (
 from remand.domain.gate.judge import MAX_KEPT_FINDINGS, clean_text
 from remand.domain.gate.verdict import INTEGRITY_GATE, GateResult, GateStatus
 from remand.domain.text.path_patterns import PathPattern
+from remand.integrity.altered_expectations import (
+    alter_expectations,
+    judge_altered_functions,
+    judge_altered_tests,
+)
 from remand.integrity.altered_inputs import STEPS, AlteredRuns, alter_inputs, find_altered_files
 from remand.integrity.comparison import LINK, CollectedTests, Comparison, FileDiff, FileText, build_file_diff
 from remand.integrity.cross_runs import (
@@ -201,7 +206,10 @@ class Examination:
                 special, left = self._judge_general_paths(run, side, left)
                 found += special
                 if not special:
-                    found += self._judge_altered_inputs(run, side, left)
+                    altered, left = self._judge_altered_inputs(run, side, left)
+                    found += altered
+                altered, left = self._judge_altered_expectations(run, side, left)
+                found += altered
             if RunCheck.MUTANTS in self._policy.runs and (checks.from_head or checks.spliced):
                 crossed = next(
                     (
@@ -242,34 +250,61 @@ class Examination:
                 left -= 0.0 if tests else side.seconds
         return found, left
 
-    def _judge_altered_inputs(self, run: GateRun, side: _TestSides, left: float) -> Sequence[Suspicion]:
+    def _judge_altered_inputs(
+        self, run: GateRun, side: _TestSides, left: float
+    ) -> tuple[Sequence[Suspicion], float]:
         """What the tests that the change mended say on both sides when they ask for something else."""
         changed = next(
             (change.path for change in self._comparison.changes if is_product_path(change.path)), ""
         )
         files = find_altered_files(self._paths[1], *side.watched) if changed else ()
-        if not files:
-            return ()
-        texts = {
-            path: (self._mirror.file(self._tree, path) or b"").decode("utf-8", "replace") for path in files
-        }
-        runs, asked = AlteredRuns(*side.watched), files if side.is_selective else ()
-        cost = side.seconds_of(files) if asked else side.seconds
-        for step in range(STEPS):
-            if 2 * cost > left:
-                return (_make_left_out(RunCheck.MUTANTS, side.gate.name, 2 * cost),)
-            left -= 2 * cost
-            altered = {path: alter_inputs(path, text, step) for path, text in texts.items()}
-            watched = []
-            for tree in (self._base_tree, self.judged_tree):
-                measured = run.measure(
-                    side.short_gate(cost), self._mirror.with_files(tree, altered), files=asked
-                )
-                watched.append(measured.found.watched if measured.found else ())
-            runs.add(*watched)
+        runs, cost = AlteredRuns(*side.watched), 2 * side.seconds_of_some(files)
+        texts = {path: self._mirror.file(self._tree, path) or b"" for path in files}
+        for step in range(STEPS) if files else ():
+            if cost > left:
+                return (_make_left_out(RunCheck.MUTANTS, side.gate.name, cost),), left
+            left -= cost
+            altered = {
+                path: alter_inputs(path, text.decode("utf-8", "replace"), step)
+                for path, text in texts.items()
+            }
+            runs.add(
+                *(self._watch_with(run, side, tree, altered) for tree in (self._base_tree, self.judged_tree))
+            )
             if not runs.may_show:
-                return ()
-        return runs.judge(changed)
+                break
+        return runs.judge(changed), left
+
+    def _judge_altered_expectations(
+        self, run: GateRun, side: _TestSides, left: float
+    ) -> tuple[Sequence[Suspicion], float]:
+        """What new, changed and mended tests say when they expect something else."""
+        altered = alter_expectations(self._comparison) if side.watched[1] else ()
+        found: list[Suspicion] = []
+        tests = {one.path: one.tests for one in altered if one.tests}
+        beside = {one.path: one.beside for one in altered if one.beside}
+        for files, is_beside in ((tests, False), (beside, True)):
+            cost = side.seconds if is_beside else side.seconds_of_some(tuple(files))
+            if files and cost > left:
+                found.append(_make_left_out(RunCheck.MUTANTS, side.gate.name, cost))
+            elif files:
+                left -= cost
+                after = self._watch_with(run, side, self.judged_tree, files)
+                found += (
+                    judge_altered_functions(altered, side.watched[1], after)
+                    if is_beside
+                    else judge_altered_tests(self._comparison, altered, side.watched, after)
+                )
+        return found, left
+
+    def _watch_with(
+        self, run: GateRun, side: _TestSides, tree: str, files: dict[str, bytes]
+    ) -> Sequence[WatchedTest]:
+        """What tests of some files told while they ran, with these files in place of a tree's own."""
+        asked = tuple(files) if side.is_selective else ()
+        gate = side.short_gate(side.seconds_of_some(tuple(files)))
+        measured = run.measure(gate, self._mirror.with_files(tree, files), files=asked).found
+        return measured.watched if measured else ()
 
     def _tests_with(
         self, run: GateRun, side: _TestSides, path: str, content: bytes
@@ -466,6 +501,10 @@ class _TestSides(NamedTuple):
         return START_SHARE * self.seconds + sum(
             test.seconds for test in self.on_head if named.path_of(test.id)
         )
+
+    def seconds_of_some(self, files: Sequence[str]) -> float:
+        """How long a run takes that needs the tests in some files only."""
+        return self.seconds_of(files) if files and self.is_selective else self.seconds
 
     def short_gate(self, cost: float, retries: int = 0) -> Gate:
         """The gate with a time limit for an extra run of this expected length, because the code may hang there."""

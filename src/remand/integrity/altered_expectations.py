@@ -1,0 +1,370 @@
+"""Tests whose expected values differ from what they were: one that passes all the same compares nothing, or less.
+
+Only values that are written out and compared exactly are altered: beside `==`, in `assertEqual` and in `toBe` and the like,
+in what helpers of the tests are given beside a result, and in rows of tables that end there.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from remand.domain.gate.gate import WatchedTest
+from remand.domain.text.words import word_set
+from remand.integrity.altered_inputs import Watched, find_mended, line_starts, python_range
+from remand.integrity.changeset import ChangedFile, Changeset
+from remand.integrity.comparison import Comparison
+from remand.integrity.cross_runs import is_new_or_changed
+from remand.integrity.mutants import Edit, replace_parts
+from remand.integrity.paths import is_collected_path, is_test_path
+from remand.integrity.readers.python_tree import child_nodes, walk_tree
+from remand.integrity.readers.source import SourceFile
+from remand.integrity.readers.tokens import BracketedCode, Node
+from remand.integrity.rules.missing_tests import id_words, without_parameters
+from remand.integrity.suspicions import Suspicion, quote_names, suspicion
+
+_EXACT = word_set(
+    "toBe toEqual toStrictEqual toHaveLength assertEqual assertListEqual assertDictEqual assertIs"
+)
+_HELPER = re.compile(r"expect|assert|check|same|verify|should|equal|match|compare", re.IGNORECASE)
+_OWN = re.compile(r"assert(?!Equal|ListEqual|DictEqual|Is$)[A-Z]\w*|expect|assertRaises\w*|check_\w*")
+"""Assertions of the runners that are not exact, and programs that are called."""
+_LAST_CHARACTER = re.compile(r"[A-Za-z0-9](?=[^A-Za-z0-9]*$)")
+_NUMBER = re.compile(r"(\d*)(\d)((?:\.\d*)?)")
+_TRUTHS = {"True": "False", "False": "True", "true": "false", "false": "true"}
+_OPAQUE = (
+    "call_expression",
+    "new_expression",
+    "member_expression",
+    "subscript_expression",
+    "template_string",
+)
+_FUNCTIONS = ("arrow_function", "function_expression", "function_declaration", "method_definition")
+_LITERALS = ("string", "number", "true", "false")
+
+
+class AlteredFile(NamedTuple):
+    """A file of tests with other expected values."""
+
+    path: str
+    tests: bytes
+    """Its tests expect something else."""
+    names: frozenset[str]
+    """The tests that do."""
+    beside: bytes
+    """New functions beside its tests expect something else; empty if none do."""
+    functions: tuple[str, ...]
+
+
+class _Place(NamedTuple):
+    start: int
+    stop: int
+    line: int
+    text: str
+
+
+def alter_expectations(comparison: Comparison) -> tuple[AlteredFile, ...]:
+    """The changed files of tests with other expected values."""
+    found = (_alter_file(view) for view in Changeset(comparison).views)
+    return tuple(one for one in found if one is not None)
+
+
+def _alter_file(view: ChangedFile) -> AlteredFile | None:
+    source = view.after
+    if source is None or not is_test_path(view.path) or not is_collected_path(view.path):
+        return None
+    return alter_file(source, view.before)
+
+
+def alter_file(source: SourceFile, before: SourceFile | None = None) -> AlteredFile | None:
+    """A file of tests with other expected values; none if it has no values that are compared exactly."""
+    places = set(_python_places(source) if source.tree else _script_places(source.code))
+    spans = _test_spans(source)
+    tests: list[Edit] = []
+    beside: list[Edit] = []
+    names, functions = set(), set()
+    known = {line.strip() for line in before.lines} if before else set()
+    for place in places:
+        edit = (place.start, place.stop, _alter(place.text).encode())
+        owner, is_test = next(
+            ((name, is_test) for name, is_test, start, stop in spans if start <= place.line <= stop),
+            ("", True),
+        )
+        if owner and is_test:
+            tests.append(edit)
+            names.add(owner)
+        elif owner and source.lines[place.line - 1].strip() not in known:
+            beside.append(edit)
+            functions.add(owner)
+    if not tests and not beside:
+        return None
+    return AlteredFile(
+        source.path,
+        replace_parts(source.text, tests) if tests else b"",
+        frozenset(names),
+        replace_parts(source.text, beside) if beside else b"",
+        tuple(sorted(functions)),
+    )
+
+
+def _test_spans(source: SourceFile) -> list[tuple[str, bool, int, int]]:
+    """The tests and functions of a file: name, whether it is a test, first and last line; inner ones first."""
+    if source.tree is not None:
+        found = []
+        for name, node in source.functions:
+            first = min([node.lineno, *(one.lineno for one in node.decorator_list)])
+            is_test = node.name.startswith("test")
+            found.append((name, is_test, first, node.end_lineno or first))
+        # What stands in a function inside a test belongs to the test.
+        return [one for one in found if one[1]] + sorted(
+            (one for one in found if not one[1]), key=lambda one: one[2] - one[3], reverse=True
+        )
+    cases = sorted((case for case in source.tests if case.is_collected), key=lambda case: case.line)
+    ends = [*(case.line - 1 for case in cases[1:]), len(source.lines)]
+    return [(case.name, True, case.line, end) for case, end in zip(cases, ends, strict=True)]
+
+
+def _alter(literal: str) -> str:
+    """Another value of the same type, as near as a careless comparison would not notice."""
+    if literal in _TRUTHS:
+        return _TRUTHS[literal]
+    number = _NUMBER.fullmatch(literal)
+    if number is not None:
+        return f"{number[1]}{(int(number[2]) + 1) % 10 or 8}{number[3]}"
+    last = _LAST_CHARACTER.search(literal)
+    if last is None or (last.start() == 0 and len(literal) > 1):
+        return f"{literal[:-1]}x{literal[-1]}" if literal[-1:] in ("'", '"') else literal
+    other = {"9": "8", "z": "y", "Z": "Y"}.get(last[0]) or chr(ord(last[0]) + 1)
+    return literal[: last.start()] + other + literal[last.end() :]
+
+
+# ------------------------------------------------------------------------------------------------------ Python
+
+
+def _python_places(source: SourceFile) -> Iterator[_Place]:
+    data, starts = source.text.encode(), line_starts(source.text)
+    for _, function in source.functions:
+        expected = [value for node in _nodes_of(function) for value in _expected_values(node)]
+        names = {value.id for value in expected if isinstance(value, ast.Name)}
+        for value in (*expected, *_columns(function, names)):
+            for part in _constants(value):
+                start, stop = python_range(starts, part)
+                yield _Place(start, stop, part.lineno, data[start:stop].decode("utf-8", "replace"))
+
+
+def _nodes_of(function: ast.AST) -> Iterator[ast.AST]:
+    yield from (node for child in child_nodes(function) for node in walk_tree(child))
+
+
+def _expected_values(node: ast.AST) -> Iterator[ast.expr]:
+    """What an assertion compares exactly with, where it is written out or a name."""
+    sides: Sequence[ast.expr] = ()
+    if isinstance(node, ast.Assert):
+        for part in walk_tree(node.test):
+            if isinstance(part, ast.Compare) and all(isinstance(one, ast.Eq | ast.Is) for one in part.ops):
+                yield from _plain_sides((part.left, *part.comparators))
+    elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
+        name = ast.unparse(node.value.func)
+        word = name.removeprefix("self.")
+        if word.isidentifier() and _HELPER.search(word) and not _OWN.fullmatch(word):
+            sides = node.value.args
+    yield from _plain_sides(sides)
+
+
+def _plain_sides(sides: Sequence[ast.expr]) -> Iterator[ast.expr]:
+    plain = [side for side in sides if _is_plain(side)]
+    if len(plain) < len(sides) or any(isinstance(side, ast.Name) for side in plain):
+        yield from plain
+
+
+def _is_plain(side: ast.expr) -> bool:
+    allowed = (
+        ast.Constant
+        | ast.List
+        | ast.Tuple
+        | ast.Dict
+        | ast.Set
+        | ast.Name
+        | ast.UnaryOp
+        | ast.Load
+        | ast.USub
+    )
+    return all(isinstance(part, allowed) for part in walk_tree(side))
+
+
+def _columns(function: ast.AST, names: set[str]) -> Iterator[ast.expr]:
+    """The values that tables written out give to some names: rows of parameters and of loops."""
+    for call in getattr(function, "decorator_list", ()):
+        if (
+            isinstance(call, ast.Call)
+            and len(call.args) > 1
+            and isinstance(call.args[0], ast.Constant | ast.Tuple)
+        ):
+            given = call.args[0]
+            words = (
+                str(given.value).replace(",", " ").split()
+                if isinstance(given, ast.Constant)
+                else [str(one.value) for one in given.elts if isinstance(one, ast.Constant)]
+            )
+            yield from _cells(call.args[1], words, names)
+    for node in _nodes_of(function):
+        if isinstance(node, ast.For) and isinstance(node.target, ast.Tuple):
+            words = [one.id if isinstance(one, ast.Name) else "" for one in node.target.elts]
+            yield from _cells(node.iter, words, names)
+
+
+def _cells(table: ast.expr, words: Sequence[str], names: set[str]) -> Iterator[ast.expr]:
+    for row in table.elts if isinstance(table, ast.List | ast.Tuple) else ():
+        cells = (
+            row.args
+            if isinstance(row, ast.Call)
+            else row.elts
+            if isinstance(row, ast.Tuple | ast.List)
+            else ()
+        )
+        if len(words) > 1 and len(cells) == len(words):
+            yield from (cell for word, cell in zip(words, cells, strict=True) if word in names)
+
+
+def _constants(value: ast.expr) -> Iterator[ast.Constant]:
+    for part in walk_tree(value):
+        if isinstance(part, ast.Constant) and isinstance(part.value, str | int | float):
+            yield part
+
+
+# -------------------------------------------------------------------------------------- JavaScript, TypeScript
+
+
+def _script_places(code: BracketedCode) -> Iterator[_Place]:
+    names: set[str] = set()
+    for node in code.nodes_of("call_expression"):
+        for value in _matched_values(code, node):
+            if value.kind == "identifier":
+                names.add(code.node_text(value))
+            yield from _leaves(code, value)
+    for words, table in _tables(code):
+        rows = (
+            code.definitions[code.node_text(table)].child("value")
+            if code.node_text(table) in code.definitions
+            else table
+        )
+        for row in rows.children if rows is not None and rows.kind == "array" else ():
+            cells = row.children if row.kind == "array" else []
+            for word, cell in zip(words, cells, strict=False):
+                if word in names:
+                    yield from _leaves(code, cell)
+
+
+def _matched_values(code: BracketedCode, node: Node) -> Sequence[Node]:
+    """What a call compares exactly with."""
+    function, arguments = node.child("function"), node.child("arguments")
+    if function is None or arguments is None:
+        return ()
+    given = [one for one in arguments.children if one.kind != "comment"]
+    if function.kind == "member_expression":
+        is_exact = code.node_text(function.child("property")) in _EXACT
+        is_negated = ".not." in code.node_text(function)
+        return given if is_exact and not is_negated and code.text(function.start) == "expect" else ()
+    name, above = code.node_text(function), node.parent
+    is_statement = above is not None and above.kind in ("expression_statement", "await_expression")
+    is_helper = function.kind == "identifier" and _HELPER.search(name) and name != "expect"
+    if not is_statement or not is_helper or not any(_has_call(one) for one in given):
+        return ()
+    return [one for one in given if not _has_call(one)]
+
+
+def _has_call(node: Node) -> bool:
+    return any(part.kind in ("call_expression", "await_expression", *_FUNCTIONS) for part in node.walk())
+
+
+def _tables(code: BracketedCode) -> Iterator[tuple[list[str], Node]]:
+    """The names that rows of a table are given to, with the table."""
+    for node in code.nodes_of("for_in_statement"):
+        left, right = node.child("left"), node.child("right")
+        if left is not None and right is not None and left.kind == "array_pattern":
+            yield [code.node_text(one) for one in left.children], right
+    for node in code.nodes_of("call_expression"):
+        function, arguments = node.child("function"), node.child("arguments")
+        each = function.child("arguments") if function and function.kind == "call_expression" else None
+        callback = (
+            next((one for one in arguments.children if one.kind in _FUNCTIONS), None) if arguments else None
+        )
+        given = callback.child("parameters") if callback else None
+        if function is None or given is None:
+            continue
+        if each is not None and each.children and ".each" in code.node_text(function.child("function")):
+            yield [code.text(one.start) for one in given.children], each.children[0]
+        elif code.node_text(function.child("property")) == "forEach" and given.children:
+            pattern = next((one for one in given.walk() if one.kind == "array_pattern"), None)
+            table = function.child("object")
+            if pattern is not None and table is not None:
+                yield [code.node_text(one) for one in pattern.children], table
+
+
+def _leaves(code: BracketedCode, value: Node) -> Iterator[_Place]:
+    if any(part.kind in _OPAQUE for part in value.walk()):
+        return
+    for leaf in value.walk():
+        if leaf.kind in _LITERALS and leaf.stop == leaf.start + 1 and leaf.field != "key":
+            start, stop = code.byte_range(leaf)
+            yield _Place(start, stop, code.line(leaf.start), code.text(leaf.start))
+
+
+# ------------------------------------------------------------------------------------------------------ results
+
+
+def judge_altered_tests(
+    comparison: Comparison, altered: Sequence[AlteredFile], sides: tuple[Watched, Watched], after: Watched
+) -> tuple[Suspicion, ...]:
+    """Tests that are new, changed or mended and pass although they expect something else."""
+    changeset, known = Changeset(comparison), {test.id: test.outcome for test in sides[0]}
+    mended, ended = set(find_mended(*sides)), _group_by_words(after)
+    rows = _group_by_words(
+        [test for test in sides[1] if test.id in mended or is_new_or_changed(changeset, test.id, known)]
+    )
+    found = []
+    for file in altered:
+        place = id_words(file.path.rpartition(".")[0])
+        words = {name: (*place, *id_words(name)) for name in sorted(file.names)}
+        blind = [
+            name for name, key in words.items() if _all_pass(rows.get(key)) and _all_pass(ended.get(key))
+        ]
+        if blind:
+            text = f"{quote_names(blind)} pass although they expect something else"
+            found.append(suspicion("expectation_ignored", file.path, 0, text, "\n".join(blind)))
+    return tuple(found)
+
+
+def judge_altered_functions(
+    altered: Sequence[AlteredFile], before: Watched, after: Watched
+) -> tuple[Suspicion, ...]:
+    """New functions beside tests that expect something else without any test noticing it."""
+    failed = {test.id for test in after if test.outcome != "passed"}
+    has_failure = any(test.id in failed for test in before if test.outcome == "passed")
+    if has_failure or not any(test.outcome == "passed" for test in after):
+        return ()
+    return tuple(
+        suspicion(
+            "expectation_ignored",
+            file.path,
+            0,
+            f"every test passes although {quote_names(list(file.functions))} expects something else",
+            "\n".join(file.functions),
+        )
+        for file in altered
+        if file.functions
+    )
+
+
+def _group_by_words(tests: Watched) -> Mapping[tuple[str, ...], list[WatchedTest]]:
+    found = defaultdict(list)
+    for test in tests:
+        found[id_words(without_parameters(test.id))].append(test)
+    return found
+
+
+def _all_pass(tests: Watched | None) -> bool:
+    return bool(tests) and all(test.outcome == "passed" for test in tests or ())
