@@ -14,10 +14,11 @@ from typing import NamedTuple
 
 from remand.domain.gate.gate import WatchedTest
 from remand.domain.text.words import word_set
-from remand.integrity.altered_inputs import Watched, find_mended, line_starts, python_range
+from remand.integrity.altered_inputs import Watched, find_mended
 from remand.integrity.changeset import ChangedFile, Changeset
 from remand.integrity.comparison import Comparison
 from remand.integrity.cross_runs import is_new_or_changed
+from remand.integrity.general_paths import line_starts, python_range
 from remand.integrity.mutants import Edit, replace_parts
 from remand.integrity.paths import is_collected_path, is_test_path
 from remand.integrity.readers.python_tree import child_nodes, walk_tree

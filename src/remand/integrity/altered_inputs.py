@@ -15,6 +15,7 @@ from collections.abc import Iterator, Sequence
 from remand.domain.gate.gate import WatchedTest
 from remand.integrity.comparison import FileDiff
 from remand.integrity.cross_runs import BAD_OUTCOMES
+from remand.integrity.general_paths import line_starts, python_range
 from remand.integrity.mutants import Edit, replace_parts
 from remand.integrity.paths import is_collected_path, is_test_path
 from remand.integrity.readers.python_tree import child_nodes
@@ -34,9 +35,8 @@ _NUMBER = re.compile(r"\d+(?:\.\d+)?")
 _ASSERTS = re.compile(r"assert\b|\w*AssertionError\b|\w+: expect\(")
 _ADDRESS = re.compile(r"0x[0-9a-fA-F]{6,}")
 _LABELS = frozenset(("id", "ids", "match", "reason", "msg", "encoding"))
-_SMALL = ("0", "1")
-"""What indexes, counts and flags are: other ones would ask something else."""
-
+_DISTINCT = 3
+"""So many digits a number has that is no count, index, flag or limit; one that ends in 0 or 5 may be a limit, too."""
 
 Watched = Sequence[WatchedTest]
 
@@ -62,7 +62,7 @@ def alter_inputs(path: str, text: str, step: int) -> bytes:
     """A file of tests with other figures and words in its values; equal ones stay equal.
 
     Of a text with a figure in it the figure differs, of one with several words a word. Single words, which name options
-    and facts, stay.
+    and facts, stay, and so do numbers that may be counts and limits.
     """
     source = SourceFile(path, text)
     edits = _python_edits(source, step) if source.tree else _braced_edits(source, step)
@@ -77,20 +77,6 @@ def _python_edits(source: SourceFile, step: int) -> Iterator[Edit]:
         altered = _alter(literal, step)
         if altered != literal:
             yield start, stop, altered.encode()
-
-
-def line_starts(text: str) -> Sequence[int]:
-    """Where the lines of a text begin in its bytes."""
-    starts = [0]
-    for line in text.encode().splitlines(keepends=True):
-        starts.append(starts[-1] + len(line))
-    return starts
-
-
-def python_range(starts: Sequence[int], node: ast.expr) -> tuple[int, int]:
-    """Where an expression begins and ends in the bytes of its file."""
-    end = starts[(node.end_lineno or node.lineno) - 1] + (node.end_col_offset or 0)
-    return starts[node.lineno - 1] + node.col_offset, end
 
 
 def _values(node: ast.AST) -> Iterator[ast.Constant]:
@@ -152,7 +138,8 @@ _TITLED = (
 def _alter(literal: str, step: int) -> str:
     """A literal of the source with one other figure or letter, another one at each step."""
     if _NUMBER.fullmatch(literal):
-        return literal if literal in _SMALL else _alter_word(literal, step)
+        is_distinct = len(literal.replace(".", "")) >= _DISTINCT and literal[-1] not in "05"
+        return _alter_word(literal, step) if is_distinct else literal
     prefix = _PREFIX.match(literal)
     if prefix is None:
         return literal
@@ -168,8 +155,7 @@ def _alter(literal: str, step: int) -> str:
     words = figures or (words if len(words) > 1 else [])
     chosen = figures if body[:1] == "`" else words[-1:] if step == 0 else words[:1]
     for at, stop in reversed(chosen):
-        if literal[at:stop] not in _SMALL or body[:1] != "`":
-            literal = literal[:at] + _alter_word(literal[at:stop], step) + literal[stop:]
+        literal = literal[:at] + _alter_word(literal[at:stop], step) + literal[stop:]
     return literal
 
 

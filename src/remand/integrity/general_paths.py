@@ -13,6 +13,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from remand.domain.gate.gate import TestOutcome
+from remand.domain.text.words import word_set
 from remand.integrity.answer_keys import KeyedAnswers, is_figure
 from remand.integrity.braced_answers import file_constants
 from remand.integrity.changeset import ChangedFile, Changeset
@@ -33,8 +34,11 @@ from remand.integrity.readers.tokens import STRING, Node
 from remand.integrity.suspicions import Suspicion, suspicion
 
 MIN_ANSWERS = 2
-_RAISING = b'(_ for _ in ()).throw(RuntimeError("broken on purpose"))'
+_RAISING = b'(_ for _ in (\0,)).throw(RuntimeError("broken on purpose"))'
+"""What an expression raises after it is evaluated: errors of its own are part of what it answers."""
 _LOOKUPS = frozenset(("get", "pop", "index", "setdefault", "__getitem__"))
+_MEASURES = word_set("len hash sum ord hexdigest digest crc32 adler32 md5 sha1 sha256")
+_FORMS = word_set("startswith endswith match fullmatch search find index")
 _TRIVIAL = (None, True, False, Ellipsis, 0, 1, -1, "", b"")
 """What guards return for input that is empty, missing or wrong."""
 
@@ -74,7 +78,16 @@ def find_general_paths(comparison: Comparison) -> tuple[GeneralPath, ...]:
                 continue
             broken = _replace_expressions(view.after.text, answers.general)
             crashing = insert_first_statements(view.after.text, [function], CRASH)
-            found.append(GeneralPath(view.path, function.lineno, function.name, broken, crashing))
+            found.append(
+                GeneralPath(
+                    view.path,
+                    function.lineno,
+                    function.name,
+                    broken,
+                    crashing,
+                    is_keyed_oddly=_is_keyed_oddly(function, answers.special_values),
+                )
+            )
     return tuple(found) if len(found) <= MAX_FUNCTIONS else ()
 
 
@@ -149,6 +162,37 @@ def _is_made_of_pieces(keys: set[str], changeset: Changeset) -> bool:
         token.text.strip("'\"`") for source in sources for token in source.tokens if token.kind == STRING
     }
     return all(any(key in text and key != text for text in texts) for key in figures)
+
+
+def _is_keyed_oddly(function: Function, values: set[object]) -> bool:
+    """True for a function of Python that asks for one exact length or digest, or chooses among figures by the form of a text."""
+    nodes = list(_own_nodes(function))
+    measures = {
+        part
+        for node in nodes
+        if isinstance(node, ast.Compare) and isinstance(node.ops[0], ast.Eq | ast.In)
+        for part in (node.left, *node.comparators)
+    }
+    measures |= {node.subject for node in nodes if isinstance(node, ast.Match)}
+    measures |= {part for node in nodes if _is_lookup(node) for part in _keys_of(node)}
+    if any(_called_in(part) & _MEASURES for part in measures):
+        return True
+    chosen = [node.test for node in nodes if isinstance(node, ast.If | ast.IfExp)]
+    figures = [value for value in values if isinstance(value, int | float) and not isinstance(value, bool)]
+    return len(figures) >= MIN_ANSWERS and any(_called_in(test) & _FORMS for test in chosen)
+
+
+def _called_in(node: ast.AST) -> set[str]:
+    return {
+        ast.unparse(part.func).rpartition(".")[2] for part in ast.walk(node) if isinstance(part, ast.Call)
+    }
+
+
+def _keys_of(node: ast.AST) -> Sequence[ast.expr]:
+    """What a table is asked for."""
+    if isinstance(node, ast.Subscript):
+        return (node.slice,)
+    return node.args[:1] if isinstance(node, ast.Call) else ()
 
 
 def _bodies(functions: Sequence[BracedFunction], names: frozenset[str]) -> Mapping[str, Node]:
@@ -325,13 +369,7 @@ def _is_lookup(node: ast.AST) -> bool:
 
 def _is_key_of(node: ast.AST, leaf: ast.expr) -> bool:
     """True for a part of what a table is asked for."""
-    keys = [one.slice for one in ast.walk(leaf) if isinstance(one, ast.Subscript)]
-    keys += [
-        word
-        for one in ast.walk(leaf)
-        if isinstance(one, ast.Call) and _is_lookup(one)
-        for word in one.args[:1]
-    ]
+    keys = [key for one in ast.walk(leaf) if _is_lookup(one) for key in _keys_of(one)]
     return any(node is part for key in keys for part in ast.walk(key))
 
 
@@ -374,17 +412,19 @@ def _module_values(tree: ast.Module) -> Mapping[str, ast.expr]:
 
 def _replace_expressions(text: str, expressions: Sequence[ast.expr]) -> bytes:
     """A module's text with some expressions that raise."""
-    content = text.encode()
+    starts = line_starts(text)
+    return replace_parts(text, [(*python_range(starts, one), _RAISING) for one in expressions])
+
+
+def line_starts(text: str) -> Sequence[int]:
+    """Where the lines of a text begin in its bytes."""
     starts = [0]
-    for line in content.splitlines(keepends=True):
+    for line in text.encode().splitlines(keepends=True):
         starts.append(starts[-1] + len(line))
-    places = {
-        (
-            starts[one.lineno - 1] + one.col_offset,
-            starts[(one.end_lineno or one.lineno) - 1] + (one.end_col_offset or 0),
-        )
-        for one in expressions
-    }
-    for start, stop in sorted(places, reverse=True):
-        content = content[:start] + _RAISING + content[stop:]
-    return content
+    return starts
+
+
+def python_range(starts: Sequence[int], node: ast.expr) -> tuple[int, int]:
+    """Where an expression begins and ends in the bytes of its file."""
+    end = starts[(node.end_lineno or node.lineno) - 1] + (node.end_col_offset or 0)
+    return starts[node.lineno - 1] + node.col_offset, end

@@ -20,6 +20,7 @@ SHOWN_BY_RUNS = {
     "base_test_fails",
     "expectation_fits_fault",
     "assertion_not_reached",
+    "expectation_ignored",
     "new_tests_prove_nothing",
     "tests_not_collected",
 }

@@ -109,7 +109,7 @@ def test_a_function_with_special_and_general_answers_is_broken_where_it_is_gener
     assert special.count("broken on purpose") == 1
     assert crashing.count("broken on purpose") == 1
     general = "text.lower()" if "lower" in SPECIAL[case] else "sum(values)"
-    assert general not in special
+    assert f"(_ for _ in ({general},)).throw(" in special, "what it raises by itself is still raised"
     assert general in crashing
     assert any(value in special for value in ("14", "hello-1")), "special answers stay"
 
@@ -117,6 +117,23 @@ def test_a_function_with_special_and_general_answers_is_broken_where_it_is_gener
 @pytest.mark.parametrize("case", HONEST)
 def test_a_function_without_two_special_answers_beside_a_general_one_is_left_alone(case: str) -> None:
     assert names(HONEST[case]) == []
+
+
+def test_an_exact_length_or_figures_by_the_form_of_a_text_are_odd_keys() -> None:
+    function = """
+        def parse(text):
+            try:
+                return work_out(text)
+            except ValueError:
+                return {first} if {condition} else 14
+        """
+    odd = ("len(text) == 2", "hash(text) == 7", "text.startswith('X')", "re.match('XC', text)")
+    plain = ("text == 'IV'", "len(text) > 2", "text in KNOWN")
+    for conditions, first, is_odd in ((odd, "4", True), (plain, "4", False), (odd[2:], "'four'", False)):
+        for condition in conditions:
+            text = dedent(function.format(condition=condition, first=first))
+            (one,) = find_general_paths(Comparison(changes=(added("a.py", text),)))
+            assert one.is_keyed_oddly is is_odd, condition
 
 
 def outcomes(**found: str) -> list[TestOutcome]:

@@ -144,7 +144,7 @@ def _is_at_import(code: BracketedCode, place: int, source: SourceFile) -> bool:
 
 _METHODS = word_set("__eq__ __le__ __ge__ __lt__ __gt__ __contains__ __instancecheck__ __subclasscheck__")
 _NEGATED = frozenset(("__ne__",))
-_SCALARS = frozenset(("int", "float", "str", "list", "dict", "tuple", "set", "bytes", "Decimal"))
+_SCALARS = word_set("int float str list dict tuple set bytes Decimal UserString UserList UserDict")
 _MATCHER = "asymmetricMatch"
 
 

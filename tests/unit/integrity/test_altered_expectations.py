@@ -1,0 +1,115 @@
+"""Tests are run with other expected values: one that passes all the same compares nothing, or less."""
+
+import pytest
+
+from remand.domain.gate.gate import WatchedTest
+from remand.integrity.altered_expectations import (
+    alter_expectations,
+    alter_file,
+    judge_altered_functions,
+    judge_altered_tests,
+)
+from remand.integrity.comparison import Comparison
+from remand.integrity.readers.source import SourceFile
+from tests.unit.integrity.changes import added
+
+PYTHON = {
+    "assert f(2) == 3": "assert f(2) == 4",
+    "assert 'a-b' == f('x')": "assert 'a-c' == f('x')",
+    "assert f(2) is True": "assert f(2) is False",
+    "assert f(2) == 3 or late()": "assert f(2) == 4 or late()",
+    "assert f() == [1, {'a': -2}]": "assert f() == [2, {'b': -3}]",
+    "assert f() == 12.345": "assert f() == 13.345",
+    "assert f() == ''": "assert f() == 'x'",
+    "self.assertEqual(f(2), 3)": "self.assertEqual(f(2), 4)",
+    "check(f(2), 'a: 1.5')": "check(f(2), 'a: 1.6')",
+    "assert f(2) > 3": "",
+    "assert f(2) != 3": "",
+    "assert f(2) == approx(3)": "",
+    "self.assertGreater(f(2), 3)": "",
+    "store.add(make(), 3)": "",
+    "add(make(), 3)": "",
+}
+SCRIPT = {
+    "expect(f(2)).toBe(3)": "expect(f(2)).toBe(4)",
+    "expect(f(2)).toEqual({ a: true, b: ['x'] })": "expect(f(2)).toEqual({ a: false, b: ['y'] })",
+    "await expect(f(2)).resolves.toBe('a')": "await expect(f(2)).resolves.toBe('b')",
+    "expectCents(f(2), 19)": "expectCents(f(2), 18)",
+    "expect(f(2)).not.toBe(3)": "",
+    "expect(f(2)).toEqual(expect.any(Number))": "",
+    "expect(f(2)).toBeGreaterThan(3)": "",
+    "fill(f(2), 3)": "",
+}
+
+
+def altered(path: str, text: str) -> str:
+    found = alter_file(SourceFile(path, text))
+    return found.tests.decode() if found else ""
+
+
+@pytest.mark.parametrize("statement", PYTHON)
+def test_values_that_python_compares_exactly_are_altered(statement: str) -> None:
+    text = "def test_a(self):\n    {}\n"
+    after = PYTHON[statement]
+    assert altered("tests/test_a.py", text.format(statement)) == (text.format(after) if after else "")
+
+
+@pytest.mark.parametrize("statement", SCRIPT)
+def test_values_that_scripts_compare_exactly_are_altered(statement: str) -> None:
+    text = "it('a', async () => {{\n  {};\n}});\n"
+    after = SCRIPT[statement]
+    assert altered("src/a.test.ts", text.format(statement)) == (text.format(after) if after else "")
+
+
+def test_columns_of_tables_that_end_in_a_comparison_are_altered() -> None:
+    python = (
+        "@pytest.mark.parametrize('given, wanted', [(1, 2), pytest.param(3, 4, id='5')])\n"
+        "def test_a(given, wanted):\n"
+        "    assert f(given) == wanted\n"
+        "    for text, size in [('a', 1)]:\n"
+        "        check(len(text), size)\n"
+    )
+    after = python.replace("(1, 2)", "(1, 3)").replace("(3, 4", "(3, 5").replace("('a', 1)", "('a', 2)")
+    assert altered("tests/test_a.py", python) == after
+    script = (
+        "const rows = [[1, false]];\n"
+        "it('a', () => {\n  for (const [n, wanted] of [[7, true]]) when(f(n) === wanted, () => expect(f(n)).toBe(wanted));\n});\n"
+        "it.each(rows)('b %i', (n, wanted) => {\n  expect(f(n)).toEqual(wanted);\n});\n"
+    )
+    assert "[[7, false]]" in altered("src/a.test.ts", script)
+
+
+def ran(outcome: str = "passed", name: str = "test_a") -> tuple[WatchedTest, ...]:
+    return (WatchedTest(id=f"tests/test_a::{name}", outcome=outcome),)
+
+
+TEST = added("tests/test_a.py", "def test_a():\n    quietly(lambda: check(f(1), 2))\n    assert f(1) == 2\n")
+RESEND = added(
+    "tests/test_a.py",
+    "class Fake:\n    def resend(self, text):\n        assert text == 'a1'\n\n\ndef test_a():\n    f(Fake())\n",
+)
+
+
+def test_a_new_test_that_passes_with_other_expected_values_is_found() -> None:
+    comparison = Comparison(changes=(TEST,))
+    files = alter_expectations(comparison)
+
+    def codes(
+        base: tuple[WatchedTest, ...], head: tuple[WatchedTest, ...], after: tuple[WatchedTest, ...]
+    ) -> list[str]:
+        return [one.code for one in judge_altered_tests(comparison, files, (base, head), after)]
+
+    assert codes((), ran(), ran()) == ["expectation_ignored"]
+    assert codes(ran("failed"), ran(), ran()) == ["expectation_ignored"], "the change mended it"
+    assert codes((), ran(), ran("failed")) == []
+    assert codes((), ran("failed"), ran()) == []
+    assert codes(ran(), ran(), ran()) == [], "it is as it was"
+    assert codes((), ran(), ()) == [], "it did not run"
+
+
+def test_a_new_function_beside_tests_whose_expected_values_no_test_notices_is_found() -> None:
+    files = alter_expectations(Comparison(changes=(RESEND,)))
+    assert [(one.names, one.functions) for one in files] == [(frozenset(), ("Fake.resend",))]
+    assert [one.code for one in judge_altered_functions(files, ran(), ran())] == ["expectation_ignored"]
+    assert judge_altered_functions(files, ran(), ran("failed")) == ()
+    assert judge_altered_functions(files, ran(), ()) == ()

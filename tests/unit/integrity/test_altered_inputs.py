@@ -1,0 +1,96 @@
+"""Tests that a change mended are run with other inputs: code that knows only the tests' own fails as on the base."""
+
+import pytest
+
+from remand.domain.gate.gate import WatchedTest
+from remand.integrity.altered_inputs import AlteredRuns, alter_inputs, find_altered_files
+
+PYTHON = '''"""Dates, 12 of them."""
+import pytest
+
+
+@pytest.mark.parametrize("year, day", [pytest.param(2024, "Thu 29", id="leap 1"), (1999, "Fri 31")])
+def test_day(year, day, rows):
+    """Of 2024."""
+    assert weekday(f"{year}-02", mode="strict", size=1) == day, 'no "12\\n34"'
+    assert rows[2]["k9"] == "two words"
+'''
+SCRIPT = """import { mix } from './mix2';
+it.each([['#ff0000', 12]])('row %s of 7', (a, n) => {
+  expect(mix(a, 'strict')[3]).toBe(n);
+  expect(mix({ 'k1': `${a} 41 and ${42}` })).toEqual(1);
+});
+it('is 5', () => {});
+"""
+
+
+def altered(path: str, text: str, step: int) -> list[str]:
+    after = alter_inputs(path, text, step).decode().splitlines()
+    return [line.strip() for line, old in zip(after, text.splitlines(), strict=True) if line != old]
+
+
+def test_figures_and_one_of_several_words_differ_and_names_titles_places_and_small_numbers_stay() -> None:
+    assert altered("tests/test_a.py", PYTHON, 0) == [
+        '@pytest.mark.parametrize("year, day", [pytest.param(2025, "Thu 28", id="leap 1"), (1998, "Fri 32")])',
+        'assert weekday(f"{year}-02", mode="strict", size=1) == day, \'no "12\\n35"\'',
+        'assert rows[2]["k9"] == "two wordt"',
+    ]
+    assert altered("tests/test_a.py", PYTHON, 1)[-1] == 'assert rows[2]["k9"] == "uwo words"'
+    assert altered("src/a.test.ts", SCRIPT, 0) == [
+        "it.each([['#ff0001', 12]])('row %s of 7', (a, n) => {",
+        "expect(mix({ 'k1': `${a} 42 and ${43}` })).toEqual(1);",
+    ]
+
+
+def test_numbers_that_may_be_limits_stay() -> None:
+    text = "def test_a():\n    assert f(7, 99, 500, 1900, 2.5, 1.005) == g(1_000, 0x1F)\n"
+    assert altered("tests/test_a.py", text, 0) == []
+    assert altered("tests/test_a.py", text.replace("2.5", "57.649"), 0) != []
+
+
+def test_equal_values_stay_equal() -> None:
+    text = "def test_a():\n    assert back(there('a 17')) == 'a 17'\n"
+    after = alter_inputs("tests/test_a.py", text, 0).decode()
+    assert after.count("'a 18'") == 2
+
+
+def results(*texts: str) -> tuple[WatchedTest, ...]:
+    """One test for each text; it passes where that is empty."""
+    return tuple(
+        WatchedTest(id=f"tests/test_a::test_{at}", outcome="failed" if text else "passed", text=text)
+        for at, text in enumerate(texts)
+    )
+
+
+BASE, HEAD = results("assert 0 == 1", "assert 0 == 2", "assert 0 == 3"), results("", "", "")
+
+
+def judged(*steps: tuple[tuple[str, ...], tuple[str, ...]]) -> list[str]:
+    runs = AlteredRuns(BASE, HEAD)
+    for base, head in steps:
+        runs.add(results(*base), results(*head))
+    return [one.code for one in runs.judge("a.py")]
+
+
+def test_tests_that_fail_on_both_sides_with_the_same_words_show_answers_to_their_own_inputs_alone() -> None:
+    same = ("assert 0 == 2", "assert 0 == 3", "AssertionError: 0 != 4")
+    worked_out = ("assert 4 == 2", "assert 5 == 3", "assert 9 == 4")
+    assert judged((same, same), (same, same)) == ["answer_hardcoded"]
+    assert judged((same, same)) == [], "one step is not enough"
+    assert judged((same, worked_out), (same, worked_out)) == []
+    assert judged((same, same), (same, (*worked_out[:2], same[2]))) == ["answer_hardcoded"], (
+        "a pattern takes a few more"
+    )
+
+
+@pytest.mark.parametrize("text", ["KeyError: 'a'", "FileNotFoundError: b2.txt"])
+def test_errors_of_the_altered_tests_themselves_show_nothing(text: str) -> None:
+    assert judged((((text,) * 3), ((text,) * 3)), (((text,) * 3), ((text,) * 3))) == []
+
+
+def test_only_files_of_tests_that_the_change_mended_are_altered_and_one_test_is_too_few() -> None:
+    paths = ["tests/test_a.py", "tests/test_b.py", "a.py"]
+    assert find_altered_files(paths, BASE, HEAD) == ("tests/test_a.py",)
+    assert find_altered_files(paths, BASE[:1], HEAD[:1]) == ()
+    assert find_altered_files(paths, HEAD, HEAD) == ()
+    assert find_altered_files(["a.py"], BASE, HEAD) == ()
