@@ -9,15 +9,16 @@ from __future__ import annotations
 
 import ast
 import re
-from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 
 from remand.domain.gate.gate import WatchedTest
+from remand.integrity.changeset import Changeset
 from remand.integrity.comparison import FileDiff
 from remand.integrity.cross_runs import BAD_OUTCOMES
 from remand.integrity.general_paths import line_starts, python_range
 from remand.integrity.mutants import Edit, replace_parts
-from remand.integrity.paths import is_collected_path, is_test_path
+from remand.integrity.paths import is_collected_path, is_product_path, is_test_path
 from remand.integrity.readers.python_tree import child_nodes
 from remand.integrity.readers.source import SourceFile
 from remand.integrity.readers.tokens import NUMBER, STRING
@@ -38,6 +39,11 @@ _LABELS = frozenset(("id", "ids", "match", "reason", "msg", "encoding"))
 _DISTINCT = 3
 """So many digits a number has that is no count, index, flag or limit; one that ends in 0 or 5 may be a limit, too."""
 
+_COUNTS = re.compile(
+    r"\bnext\(|\.(?:next|pop|popleft|shift|splice)\(|\+= ?1\b|\+\+|\biter\(|itertools|Symbol\.iterator"
+)
+"""What code does that answers by how often it was asked."""
+_RUNNER_CALL = re.compile(r"(?:it|test)(?:\.\w+)*\(")
 Watched = Sequence[WatchedTest]
 
 
@@ -165,6 +171,59 @@ def _alter_word(word: str, step: int) -> str:
     last = word[at]
     other = {"9": "8", "z": "y", "Z": "Y"}.get(last) or chr(ord(last) + 1)
     return word[:at] + other + word[at + 1 :]
+
+
+def counts_calls(changeset: Changeset) -> bool:
+    """True when new lines of the product may answer by how often they were asked."""
+    return any(
+        _COUNTS.search(line)
+        for view in changeset.views
+        if is_product_path(view.path) and not view.is_test
+        for _, line in view.added_lines
+    )
+
+
+def reverse_tests(path: str, text: str) -> bytes:
+    """A file with its tests in reverse order, in each class or group by themselves."""
+    source = SourceFile(path, text)
+    data = text.encode()
+    spans = _python_spans(source) if source.tree else _script_spans(source)
+    edits: list[Edit] = []
+    for group in spans.values():
+        edits += [
+            (*one, data[slice(*other)])
+            for one, other in zip(group, reversed(group), strict=True)
+            if one != other
+        ]
+    return replace_parts(text, edits)
+
+
+def _python_spans(source: SourceFile) -> Mapping[object, list[tuple[int, int]]]:
+    starts, found = line_starts(source.text), defaultdict(list)
+    for name, node in source.functions:
+        if node.name.startswith("test"):
+            first = min([node.lineno, *(one.lineno for one in node.decorator_list)])
+            last = node.end_lineno or first
+            found[name.rpartition(".")[0]].append((starts[first - 1], starts[last]))
+    return {owner: sorted(group) for owner, group in found.items()}
+
+
+def _script_spans(source: SourceFile) -> Mapping[object, list[tuple[int, int]]]:
+    found, code = defaultdict(list), source.code
+    for node in code.nodes_of("expression_statement"):
+        if _RUNNER_CALL.match(code.node_text(node)):
+            found[node.parent].append(code.byte_range(node))
+    return found
+
+
+def judge_reversed(path: str, on_base: Watched, on_head: Watched, after: Watched) -> tuple[Suspicion, ...]:
+    """What it says of a change that its mended tests pass in one order only."""
+    failed = {test.id for test in after if test.outcome in BAD_OUTCOMES and _ASSERTS.match(test.text)}
+    names = [name for name in find_mended(on_base, on_head) if name in failed]
+    if len(names) < MIN_MENDED:
+        return ()
+    text = f"{quote_names(names)} pass in one order only"
+    return (suspicion("answer_hardcoded", path, 0, text, "\n".join(names)),)
 
 
 class AlteredRuns:

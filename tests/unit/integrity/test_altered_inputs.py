@@ -3,7 +3,17 @@
 import pytest
 
 from remand.domain.gate.gate import WatchedTest
-from remand.integrity.altered_inputs import AlteredRuns, alter_inputs, find_altered_files
+from remand.integrity.altered_inputs import (
+    AlteredRuns,
+    alter_inputs,
+    counts_calls,
+    find_altered_files,
+    judge_reversed,
+    reverse_tests,
+)
+from remand.integrity.changeset import Changeset
+from remand.integrity.comparison import Comparison
+from tests.unit.integrity.changes import added
 
 PYTHON = '''"""Dates, 12 of them."""
 import pytest
@@ -94,3 +104,32 @@ def test_only_files_of_tests_that_the_change_mended_are_altered_and_one_test_is_
     assert find_altered_files(paths, BASE[:1], HEAD[:1]) == ()
     assert find_altered_files(paths, HEAD, HEAD) == ()
     assert find_altered_files(["a.py"], BASE, HEAD) == ()
+
+
+def test_tests_of_a_group_change_places_and_nothing_else_does() -> None:
+    python = "import a\n\n\n@mark\ndef test_b():\n    f(1)\n\n\nX = 1\n\n\ndef test_a():\n    f(2)\n"
+    assert reverse_tests("tests/test_a.py", python).decode() == (
+        "import a\n\n\ndef test_a():\n    f(2)\n\n\nX = 1\n\n\n@mark\ndef test_b():\n    f(1)\n"
+    )
+    script = "describe('x', () => {\n  it('a', () => f(1));\n  test.each([1])('b', f);\n});\nit('c', f);\n"
+    assert reverse_tests("a.test.js", script).decode() == (
+        "describe('x', () => {\n  test.each([1])('b', f);\n  it('a', () => f(1));\n});\nit('c', f);\n"
+    )
+
+
+def test_mended_tests_that_pass_in_one_order_only_show_answers_in_turn() -> None:
+    def codes(*texts: str) -> list[str]:
+        return [one.code for one in judge_reversed("a.py", BASE, HEAD, results(*texts))]
+
+    assert codes("assert 3 == 1", "", "assert 1 == 3") == ["answer_hardcoded"]
+    assert codes("", "", "assert 1 == 3") == []
+    assert codes("KeyError: 1", "KeyError: 2", "") == []
+
+
+@pytest.mark.parametrize(
+    "line, is_counted",
+    [("return next(ANSWERS)", True), ("calls += 1", True), ("return answers[name]", False)],
+)
+def test_only_code_that_may_count_its_calls_is_asked_in_another_order(line: str, is_counted: bool) -> None:
+    changeset = Changeset(Comparison(changes=(added("a.py", f"def f(name):\n    {line}\n"),)))
+    assert counts_calls(changeset) is is_counted

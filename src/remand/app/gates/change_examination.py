@@ -31,7 +31,16 @@ from remand.integrity.altered_expectations import (
     judge_altered_functions,
     judge_altered_tests,
 )
-from remand.integrity.altered_inputs import STEPS, AlteredRuns, alter_inputs, find_altered_files
+from remand.integrity.altered_inputs import (
+    STEPS,
+    AlteredRuns,
+    alter_inputs,
+    counts_calls,
+    find_altered_files,
+    judge_reversed,
+    reverse_tests,
+)
+from remand.integrity.changeset import Changeset
 from remand.integrity.comparison import LINK, CollectedTests, Comparison, FileDiff, FileText, build_file_diff
 from remand.integrity.cross_runs import (
     CrossChecks,
@@ -273,7 +282,13 @@ class Examination:
             )
             if not runs.may_show:
                 break
-        return runs.judge(changed), left
+        found = runs.judge(changed)
+        cost = side.seconds_of_some(files)
+        if found or not files or cost > left or not counts_calls(Changeset(self._comparison)):
+            return found, left
+        turned = {path: reverse_tests(path, text.decode("utf-8", "replace")) for path, text in texts.items()}
+        after = self._watch_with(run, side, self.judged_tree, turned)
+        return judge_reversed(changed, *side.watched, after), left - cost
 
     def _judge_altered_expectations(
         self, run: GateRun, side: _TestSides, left: float
