@@ -209,7 +209,8 @@ def _python_spans(source: SourceFile) -> Mapping[object, list[tuple[int, int]]]:
 
 
 def _script_spans(source: SourceFile) -> Mapping[object, list[tuple[int, int]]]:
-    found, code = defaultdict(list), source.code
+    code = source.code
+    found: defaultdict[object, list[tuple[int, int]]] = defaultdict(list)
     for node in code.nodes_of("expression_statement"):
         if _RUNNER_CALL.match(code.node_text(node)):
             found[node.parent].append(code.byte_range(node))

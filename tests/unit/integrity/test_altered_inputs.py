@@ -127,7 +127,7 @@ def test_mended_tests_that_pass_in_one_order_only_show_answers_in_turn() -> None
 
 
 @pytest.mark.parametrize(
-    "line, is_counted",
+    ("line", "is_counted"),
     [("return next(ANSWERS)", True), ("calls += 1", True), ("return answers[name]", False)],
 )
 def test_only_code_that_may_count_its_calls_is_asked_in_another_order(line: str, is_counted: bool) -> None:
