@@ -147,8 +147,9 @@ def _alter(literal: str) -> str:
 
 def _python_places(source: SourceFile) -> Iterator[_Place]:
     data, starts = source.text.encode(), line_starts(source.text)
+    own = {name for name, _ in source.functions}
     for _, function in source.functions:
-        expected = [value for node in _nodes_of(function) for value in _expected_values(node)]
+        expected = [value for node in _nodes_of(function) for value in _expected_values(node, own)]
         names = {value.id for value in expected if isinstance(value, ast.Name)}
         for value in (*expected, *_columns(function, names)):
             for part in _constants(value):
@@ -160,13 +161,16 @@ def _nodes_of(function: ast.AST) -> Iterator[ast.AST]:
     yield from (node for child in child_nodes(function) for node in walk_tree(child))
 
 
-def _expected_values(node: ast.AST) -> Iterator[ast.expr]:
-    """What an assertion compares exactly with, where it is written out or a name."""
+def _expected_values(node: ast.AST, own: set[str]) -> Iterator[ast.expr]:
+    """What an assertion compares exactly with, where it is written out, a name, or given to one of the file's `own` functions."""
     sides: Sequence[ast.expr] = ()
     if isinstance(node, ast.Assert):
         for part in walk_tree(node.test):
             if isinstance(part, ast.Compare) and all(isinstance(one, ast.Eq | ast.Is) for one in part.ops):
                 yield from _plain_sides((part.left, *part.comparators))
+                last = part.comparators[-1]
+                if isinstance(last, ast.Call) and isinstance(last.func, ast.Name) and last.func.id in own:
+                    yield from filter(_is_plain, last.args)
     elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
         name = ast.unparse(node.value.func)
         word = name.removeprefix("self.")
@@ -306,6 +310,10 @@ def _tables(code: BracketedCode) -> Iterator[tuple[list[str], Node]]:
 
 
 def _leaves(code: BracketedCode, value: Node) -> Iterator[_Place]:
+    called, arguments = value.child("function"), value.child("arguments")
+    if called is not None and arguments is not None and code.node_text(called) in code.definitions:
+        for argument in arguments.children:  # a function of the file, which the other side went through, too
+            yield from _leaves(code, argument)
     if any(part.kind in _OPAQUE for part in value.walk()):
         return
     for leaf in value.walk():

@@ -11,6 +11,7 @@ import ast
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from typing import TypeVar
 
 from remand.domain.gate.gate import WatchedTest
 from remand.integrity.changeset import Changeset
@@ -37,7 +38,9 @@ _ASSERTS = re.compile(r"assert\b|\w*AssertionError\b|\w+: expect\(")
 _ADDRESS = re.compile(r"0x[0-9a-fA-F]{6,}")
 _LABELS = frozenset(("id", "ids", "match", "reason", "msg", "encoding"))
 _DISTINCT = 3
-"""So many digits a number has that is no count, index, flag or limit; one that ends in 0 or 5 may be a limit, too."""
+"""So many digits a number has that is no count, index, flag or limit; a round one may be a limit, too."""
+_SERIES = 3
+"""So many numbers in a list are data, whatever they are."""
 
 _COUNTS = re.compile(
     r"\bnext\(|\.(?:next|pop|popleft|shift|splice)\(|\+= ?1\b|\+\+|\biter\(|itertools|Symbol\.iterator"
@@ -77,12 +80,25 @@ def alter_inputs(path: str, text: str, step: int) -> bytes:
 
 def _python_edits(source: SourceFile, step: int) -> Iterator[Edit]:
     data, starts = source.text.encode(), line_starts(source.text)
+    data_of_lists = {_chosen(one.elts, step) for one in source.nodes_of(ast.List) if _is_series(one)}
     for node in _values(source.tree) if source.tree else ():
         start, stop = python_range(starts, node)
         literal = data[start:stop].decode("utf-8", "replace")
-        altered = _alter(literal, step)
+        altered = _alter_word(literal, step) if node in data_of_lists else _alter(literal, step)
         if altered != literal:
             yield start, stop, altered.encode()
+
+
+def _is_series(node: ast.List) -> bool:
+    numbers = [one for one in node.elts if isinstance(one, ast.Constant) and type(one.value) is int]
+    return len(numbers) == len(node.elts) >= _SERIES
+
+
+_Item = TypeVar("_Item")
+
+
+def _chosen(items: Sequence[_Item], step: int) -> _Item:
+    return items[-1 if step == 0 else 0]
 
 
 def _values(node: ast.AST) -> Iterator[ast.Constant]:
@@ -109,6 +125,14 @@ def _values(node: ast.AST) -> Iterator[ast.Constant]:
 def _braced_edits(source: SourceFile, step: int) -> Iterator[Edit]:
     code = source.code
     imports = [range(node.start, node.stop) for node in code.nodes_of("import_statement")]
+    series = (
+        node.children
+        for node in code.nodes_of("array")
+        if (node.parent is None or node.parent.kind != "array")
+        and len(node.children) >= _SERIES
+        and all(one.kind == "number" and code.text(one.start).isdigit() for one in node.children)
+    )
+    data_of_lists = {_chosen(children, step) for children in series}
     leaves = (leaf for leaf in (code.root.walk() if code.root else ()) if leaf.stop == leaf.start + 1)
     for leaf in leaves:
         at, literal = leaf.start, code.text(leaf.start)
@@ -119,7 +143,8 @@ def _braced_edits(source: SourceFile, step: int) -> Iterator[Edit]:
         is_index = opening == "[" and (code.kind(at - 2) == "name" or code.text(at - 2) in (")", "]"))
         if is_title or is_index or code.text(at + 1) == ":":
             continue
-        altered = _alter(literal, step)
+        is_datum = leaf in data_of_lists
+        altered = _alter_word(literal, step) if is_datum else _alter(literal, step)
         if altered != literal:
             start, stop = code.byte_range(leaf)
             yield start, stop, altered.encode()
@@ -144,7 +169,8 @@ _TITLED = (
 def _alter(literal: str, step: int) -> str:
     """A literal of the source with one other figure or letter, another one at each step."""
     if _NUMBER.fullmatch(literal):
-        is_distinct = len(literal.replace(".", "")) >= _DISTINCT and literal[-1] not in "05"
+        is_round = literal[-1] in "05" if "." in literal else int(literal) % 10 == 0 or int(literal) % 25 == 0
+        is_distinct = len(literal.replace(".", "")) >= _DISTINCT and not is_round
         return _alter_word(literal, step) if is_distinct else literal
     prefix = _PREFIX.match(literal)
     if prefix is None:

@@ -61,6 +61,13 @@ def test_values_that_scripts_compare_exactly_are_altered(statement: str) -> None
     assert altered("src/a.test.ts", text.format(statement)) == (text.format(after) if after else "")
 
 
+def test_what_a_function_of_the_file_is_given_on_the_last_side_is_altered() -> None:
+    python = "def stable(x):\n    return str(x)\n\n\ndef test_a():\n    assert stable(f(1)) == stable('a 2')\n    assert f(3) == g(4)\n"
+    assert altered("tests/test_a.py", python) == python.replace("a 2", "a 3")
+    script = "const stable = (x) => x;\nit('a', () => {\n  expect(stable(f(1))).toBe(stable({ a: 2 }));\n  expect(f(3)).toBe(g(4));\n});\n"
+    assert altered("src/a.test.ts", script) == script.replace("a: 2", "a: 3")
+
+
 def test_columns_of_tables_that_end_in_a_comparison_are_altered() -> None:
     python = (
         "@pytest.mark.parametrize('given, wanted', [(1, 2), pytest.param(3, 4, id='5')])\n"

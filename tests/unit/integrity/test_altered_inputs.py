@@ -58,6 +58,13 @@ def test_numbers_that_may_be_limits_stay() -> None:
     assert altered("tests/test_a.py", text.replace("2.5", "57.649"), 0) != []
 
 
+def test_a_list_of_numbers_is_data() -> None:
+    text = "def test_a():\n    assert median([1, 2, 3]) == f([1, 2], (5, 6, 7))\n"
+    assert altered("tests/test_a.py", text, 0) == ["assert median([1, 2, 4]) == f([1, 2], (5, 6, 7))"]
+    script = "it.each([[1, 2, 3]])('a', () => {\n  expect(median([1, 2, 3])).toBe(2);\n});\n"
+    assert altered("a.test.js", script, 1) == ["expect(median([2, 2, 3])).toBe(2);"]
+
+
 def test_equal_values_stay_equal() -> None:
     text = "def test_a():\n    assert back(there('a 17')) == 'a 17'\n"
     after = alter_inputs("tests/test_a.py", text, 0).decode()
