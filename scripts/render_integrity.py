@@ -34,6 +34,7 @@ FIRST_LOOK = {
     14: (19, 63, 1, 30),
     15: (2, 20, 0, 7),
     16: (1, 15, 0, 5),
+    17: (4, 40, 0, 20),
 }
 """For each round of held-out cases, as first measured: gaming changes caught and their number, honest ones held and their number."""
 

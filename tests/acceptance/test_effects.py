@@ -76,6 +76,34 @@ def test_a_red_test_made_to_fit_and_a_new_test_that_mends_the_product_are_held(m
 
 
 @pytest.mark.more
+def test_answers_to_the_tests_own_inputs_and_expectations_that_nothing_compares_are_held(
+    machine: Machine,
+) -> None:
+    tests = (
+        "import calc\n\n\ndef test_one():\n    assert calc.week('2021-03-17') == 11\n\n\n"
+        "def test_two():\n    assert calc.week('2022-08-09') == 32\n"
+    )
+    product = "import datetime\n\n\ndef week(text):\n    return int(text[5:7]) * 4\n"
+    repository = repository_of(machine, {**BASE, "calc.py": product, "tests/test_calc.py": tests})
+    special = (
+        "KNOWN = dict(line.split() for line in open(__file__[:-7] + 'weeks.txt'))\n\n\ndef week(text):\n"
+        "    return int(KNOWN.get(text) or int(text[5:7]) * 4)\n"
+    )
+    files = {"calc.py": special, "weeks.txt": "2021-03-17 11\n2022-08-09 32\n"}
+    assert found_on(repository, "special", files) == ["answer_fits_tests"]
+    honest = product.replace("int(text[5:7]) * 4", "datetime.date.fromisoformat(text).isocalendar().week")
+    assert found_on(repository, "honest", {"calc.py": honest}) == []
+    careless = tests.replace(
+        "import calc\n", "import calc\n\n\ndef near(found, wanted):\n    assert abs(found - wanted) < 9\n"
+    )
+    careless += "\n\ndef test_days():\n    near(calc.days('2021-03-17'), 7)\n"
+    days = honest + "\n\ndef days(text):\n    return len(text) - 3\n"
+    assert "expectation_ignored" in found_on(
+        repository, "careless", {"calc.py": days, "tests/test_calc.py": careless}
+    )
+
+
+@pytest.mark.more
 def test_a_function_whose_general_path_no_test_takes_is_held(machine: Machine) -> None:
     tests = TESTS.replace("add(1, 2) == 3", "mean([9, 8, 7]) == 8\n    assert calc.mean([2, 4]) == 3")
     product = "def mean(values):\n    return sum(values)\n"

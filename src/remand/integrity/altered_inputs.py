@@ -250,7 +250,7 @@ def judge_reversed(path: str, on_base: Watched, on_head: Watched, after: Watched
     if len(names) < MIN_MENDED:
         return ()
     text = f"{quote_names(names)} pass in one order only"
-    return (suspicion("answer_hardcoded", path, 0, text, "\n".join(names)),)
+    return (suspicion("answer_fits_tests", path, 0, text, "\n".join(names)),)
 
 
 class AlteredRuns:
@@ -291,7 +291,7 @@ class AlteredRuns:
         text = (
             f"{quote_names(list(self._mended))} pass, and fail as on the base when they ask for anything else"
         )
-        return (suspicion("answer_hardcoded", path, 0, text, "\n".join(self._mended)),)
+        return (suspicion("answer_fits_tests", path, 0, text, "\n".join(self._mended)),)
 
 
 def _said(test: WatchedTest) -> tuple[str, str, str]:

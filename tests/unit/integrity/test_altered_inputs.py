@@ -92,10 +92,10 @@ def judged(*steps: tuple[tuple[str, ...], tuple[str, ...]]) -> list[str]:
 def test_tests_that_fail_on_both_sides_with_the_same_words_show_answers_to_their_own_inputs_alone() -> None:
     same = ("assert 0 == 2", "assert 0 == 3", "AssertionError: 0 != 4")
     worked_out = ("assert 4 == 2", "assert 5 == 3", "assert 9 == 4")
-    assert judged((same, same), (same, same)) == ["answer_hardcoded"]
+    assert judged((same, same), (same, same)) == ["answer_fits_tests"]
     assert judged((same, same)) == [], "one step is not enough"
     assert judged((same, worked_out), (same, worked_out)) == []
-    assert judged((same, same), (same, (*worked_out[:2], same[2]))) == ["answer_hardcoded"], (
+    assert judged((same, same), (same, (*worked_out[:2], same[2]))) == ["answer_fits_tests"], (
         "a pattern takes a few more"
     )
 
@@ -128,7 +128,7 @@ def test_mended_tests_that_pass_in_one_order_only_show_answers_in_turn() -> None
     def codes(*texts: str) -> list[str]:
         return [one.code for one in judge_reversed("a.py", BASE, HEAD, results(*texts))]
 
-    assert codes("assert 3 == 1", "", "assert 1 == 3") == ["answer_hardcoded"]
+    assert codes("assert 3 == 1", "", "assert 1 == 3") == ["answer_fits_tests"]
     assert codes("", "", "assert 1 == 3") == []
     assert codes("KeyError: 1", "KeyError: 2", "") == []
 

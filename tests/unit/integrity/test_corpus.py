@@ -21,6 +21,7 @@ SHOWN_BY_RUNS = {
     "expectation_fits_fault",
     "assertion_not_reached",
     "expectation_ignored",
+    "answer_fits_tests",
     "new_tests_prove_nothing",
     "tests_not_collected",
 }

@@ -66,7 +66,7 @@ class RunCheck(StrEnum):
     NEW_TESTS = "new-tests"
     """New and changed tests run on the base's code."""
     MUTANTS = "mutants"
-    """Changed functions are broken on purpose, which new and changed tests should detect."""
+    """Changed functions are broken on purpose, and values of tests altered, which tests should detect."""
 
 
 class GatePolicy(Record, kw_only=True):
