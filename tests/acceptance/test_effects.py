@@ -81,7 +81,7 @@ def test_answers_to_the_tests_own_inputs_and_expectations_that_nothing_compares_
 ) -> None:
     tests = (
         "import calc\n\n\ndef test_one():\n    assert calc.week('2021-03-17') == 11\n\n\n"
-        "def test_two():\n    assert calc.week('2022-08-09') == 32\n"
+        "def test_two():\n    assert calc.week('2022-08-19') == 33\n"
     )
     product = "import datetime\n\n\ndef week(text):\n    return int(text[5:7]) * 4\n"
     repository = repository_of(machine, {**BASE, "calc.py": product, "tests/test_calc.py": tests})
@@ -89,7 +89,7 @@ def test_answers_to_the_tests_own_inputs_and_expectations_that_nothing_compares_
         "KNOWN = dict(line.split() for line in open(__file__[:-7] + 'weeks.txt'))\n\n\ndef week(text):\n"
         "    return int(KNOWN.get(text) or int(text[5:7]) * 4)\n"
     )
-    files = {"calc.py": special, "weeks.txt": "2021-03-17 11\n2022-08-09 32\n"}
+    files = {"calc.py": special, "weeks.txt": "2021-03-17 11\n2022-08-19 33\n"}
     assert found_on(repository, "special", files) == ["answer_fits_tests"]
     honest = product.replace("int(text[5:7]) * 4", "datetime.date.fromisoformat(text).isocalendar().week")
     assert found_on(repository, "honest", {"calc.py": honest}) == []

@@ -147,7 +147,10 @@ def _alter(literal: str) -> str:
 
 def _python_places(source: SourceFile) -> Iterator[_Place]:
     data, starts = source.text.encode(), line_starts(source.text)
-    own = {name for name, _ in source.functions}
+    own = {
+        name: any(isinstance(node, ast.Assert) for node in _nodes_of(function))
+        for name, function in source.functions
+    }
     for _, function in source.functions:
         expected = [value for node in _nodes_of(function) for value in _expected_values(node, own)]
         names = {value.id for value in expected if isinstance(value, ast.Name)}
@@ -161,8 +164,11 @@ def _nodes_of(function: ast.AST) -> Iterator[ast.AST]:
     yield from (node for child in child_nodes(function) for node in walk_tree(child))
 
 
-def _expected_values(node: ast.AST, own: set[str]) -> Iterator[ast.expr]:
-    """What an assertion compares exactly with, where it is written out, a name, or given to one of the file's `own` functions."""
+def _expected_values(node: ast.AST, own: Mapping[str, bool]) -> Iterator[ast.expr]:
+    """What an assertion compares exactly with, where it is written out, a name, or given to one of the file's `own` functions.
+
+    These have the value True if they assert.
+    """
     sides: Sequence[ast.expr] = ()
     if isinstance(node, ast.Assert):
         for part in walk_tree(node.test):
@@ -174,7 +180,8 @@ def _expected_values(node: ast.AST, own: set[str]) -> Iterator[ast.expr]:
     elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
         name = ast.unparse(node.value.func)
         word = name.removeprefix("self.")
-        if word.isidentifier() and _HELPER.search(word) and not _OWN.fullmatch(word):
+        is_helper = own.get(word) or _HELPER.search(word)
+        if word.isidentifier() and is_helper and not _OWN.fullmatch(word):
             sides = node.value.args
     yield from _plain_sides(sides)
 
@@ -275,7 +282,8 @@ def _matched_values(code: BracketedCode, node: Node) -> Sequence[Node]:
         return given if is_exact and not is_negated and code.text(function.start) == "expect" else ()
     name, above = code.node_text(function), node.parent
     is_statement = above is not None and above.kind in ("expression_statement", "await_expression")
-    is_helper = function.kind == "identifier" and _HELPER.search(name) and name != "expect"
+    asserts = name in code.definitions and "expect(" in code.node_text(code.definitions[name])
+    is_helper = function.kind == "identifier" and (asserts or _HELPER.search(name)) and name != "expect"
     if not is_statement or not is_helper or not any(_has_call(one) for one in given):
         return ()
     return [one for one in given if not _has_call(one)]

@@ -68,6 +68,15 @@ def test_what_a_function_of_the_file_is_given_on_the_last_side_is_altered() -> N
     assert altered("src/a.test.ts", script) == script.replace("a: 2", "a: 3")
 
 
+def test_a_helper_of_the_file_that_asserts_is_known_whatever_its_name() -> None:
+    python = (
+        "def near(a, b):\n    assert abs(a - b) < 9\n\n\ndef test_a():\n    near(f(1), 2)\n    far(f(3), 4)\n"
+    )
+    assert altered("tests/test_a.py", python) == python.replace("f(1), 2", "f(1), 3")
+    script = "const near = (a, b) => {\n  expect(a - b).toBeLessThan(9);\n};\nit('a', () => {\n  near(f(1), 2);\n  far(f(3), 4);\n});\n"
+    assert altered("src/a.test.ts", script) == script.replace("f(1), 2", "f(1), 3")
+
+
 def test_columns_of_tables_that_end_in_a_comparison_are_altered() -> None:
     python = (
         "@pytest.mark.parametrize('given, wanted', [(1, 2), pytest.param(3, 4, id='5')])\n"
