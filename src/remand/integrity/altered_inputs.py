@@ -80,7 +80,7 @@ def alter_inputs(path: str, text: str, step: int) -> bytes:
 
 def _python_edits(source: SourceFile, step: int) -> Iterator[Edit]:
     data, starts = source.text.encode(), line_starts(source.text)
-    data_of_lists = {_chosen(one.elts, step) for one in source.nodes_of(ast.List) if _is_series(one)}
+    data_of_lists = {_item_at(one.elts, step) for one in source.nodes_of(ast.List) if _is_series(one)}
     for node in _values(source.tree) if source.tree else ():
         start, stop = python_range(starts, node)
         literal = data[start:stop].decode("utf-8", "replace")
@@ -97,7 +97,7 @@ def _is_series(node: ast.List) -> bool:
 _Item = TypeVar("_Item")
 
 
-def _chosen(items: Sequence[_Item], step: int) -> _Item:
+def _item_at(items: Sequence[_Item], step: int) -> _Item:
     return items[-1 if step == 0 else 0]
 
 
@@ -132,7 +132,7 @@ def _braced_edits(source: SourceFile, step: int) -> Iterator[Edit]:
         and len(node.children) >= _SERIES
         and all(one.kind == "number" and code.text(one.start).isdigit() for one in node.children)
     )
-    data_of_lists = {_chosen(children, step) for children in series}
+    data_of_lists = {_item_at(children, step) for children in series}
     leaves = (leaf for leaf in (code.root.walk() if code.root else ()) if leaf.stop == leaf.start + 1)
     for leaf in leaves:
         at, literal = leaf.start, code.text(leaf.start)
@@ -267,7 +267,7 @@ class AlteredRuns:
     def add(self, base: Watched, head: Watched) -> None:
         """One step: the same altered tests, as they ended on the base and on the head."""
         said = [
-            Counter(_said(test) for test in side if without_parameters(test.id) not in self._others)
+            Counter(_result_of(test) for test in side if without_parameters(test.id) not in self._others)
             for side in (base, head)
         ]
         self._steps += 1
@@ -294,5 +294,5 @@ class AlteredRuns:
         return (suspicion("answer_fits_tests", path, 0, text, "\n".join(self._mended)),)
 
 
-def _said(test: WatchedTest) -> tuple[str, str, str]:
+def _result_of(test: WatchedTest) -> tuple[str, str, str]:
     return test.outcome, without_parameters(test.id), _ADDRESS.sub("0x", test.text)
