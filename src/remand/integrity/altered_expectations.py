@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from remand.domain.gate.gate import WatchedTest
 from remand.domain.text.words import word_set
-from remand.integrity.altered_inputs import Watched, find_mended
+from remand.integrity.altered_inputs import WORD, Watched, alter_word, find_mended
 from remand.integrity.changeset import ChangedFile, Changeset
 from remand.integrity.comparison import Comparison
 from remand.integrity.cross_runs import is_new_or_changed
@@ -31,9 +31,10 @@ _EXACT = word_set(
     "toBe toEqual toStrictEqual toHaveLength assertEqual assertListEqual assertDictEqual assertIs"
 )
 _HELPER = re.compile(r"expect|assert|check|same|verify|should|equal|match|compare", re.IGNORECASE)
+_SERVES_TESTS = re.compile(r"test|spec|helper|support|util|fixture|mock|expect|assert", re.IGNORECASE)
+"""The modules that helpers of tests come from; a function of the product that a test calls asserts nothing for it."""
 _OWN = re.compile(r"assert(?!Equal|ListEqual|DictEqual|Is$)[A-Z]\w*|expect|assertRaises\w*|check_\w*")
 """Assertions of the runners that are not exact, and programs that are called."""
-_LAST_CHARACTER = re.compile(r"[A-Za-z0-9](?=[^A-Za-z0-9]*$)")
 _NUMBER = re.compile(r"(\d*)(\d)((?:\.\d*)?)")
 _TRUTHS = {"True": "False", "False": "True", "true": "false", "false": "true"}
 _OPAQUE = (
@@ -125,7 +126,7 @@ def _test_spans(source: SourceFile) -> list[tuple[str, bool, int, int]]:
         )
     cases = sorted((case for case in source.tests if case.is_collected), key=lambda case: case.line)
     ends = [*(case.line - 1 for case in cases[1:]), len(source.lines)]
-    return [(case.name, True, case.line, end) for case, end in zip(cases, ends, strict=True)]
+    return [(case.name, True, case.line, end) for case, end in zip(cases, ends, strict=False)]
 
 
 def _alter(literal: str) -> str:
@@ -135,11 +136,11 @@ def _alter(literal: str) -> str:
     number = _NUMBER.fullmatch(literal)
     if number is not None:
         return f"{number[1]}{(int(number[2]) + 1) % 10 or 8}{number[3]}"
-    last = _LAST_CHARACTER.search(literal)
-    if last is None or (last.start() == 0 and len(literal) > 1):
+    words = [found for found in WORD.finditer(literal) if found[0][0] != "\\" and found.start()]
+    if not words:
         return f"{literal[:-1]}x{literal[-1]}" if literal[-1:] in ("'", '"') else literal
-    other = {"9": "8", "z": "y", "Z": "Y"}.get(last[0]) or chr(ord(last[0]) + 1)
-    return literal[: last.start()] + other + literal[last.end() :]
+    start, end = words[-1].span()
+    return literal[:start] + alter_word(literal[start:end], 0) + literal[end:]
 
 
 # ------------------------------------------------------------------------------------------------------ Python
@@ -147,12 +148,19 @@ def _alter(literal: str) -> str:
 
 def _python_places(source: SourceFile) -> Iterator[_Place]:
     data, starts = source.text.encode(), line_starts(source.text)
-    own = {
-        name: any(isinstance(node, ast.Assert) for node in _nodes_of(function))
-        for name, function in source.functions
-    }
+    known = _KnownNames(
+        own={
+            name: any(isinstance(node, ast.Assert) for node in _nodes_of(function))
+            for name, function in source.functions
+        },
+        product=frozenset(
+            name
+            for name, place in source.imports.items()
+            if not _SERVES_TESTS.search(place.rpartition(".")[0])
+        ),
+    )
     for _, function in source.functions:
-        expected = [value for node in _nodes_of(function) for value in _expected_values(node, own)]
+        expected = [value for node in _nodes_of(function) for value in _expected_values(node, known)]
         names = {value.id for value in expected if isinstance(value, ast.Name)}
         for value in (*expected, *_columns(function, names)):
             for part in _constants(value):
@@ -160,27 +168,37 @@ def _python_places(source: SourceFile) -> Iterator[_Place]:
                 yield _Place(start, stop, part.lineno, data[start:stop].decode("utf-8", "replace"))
 
 
+class _KnownNames(NamedTuple):
+    """What a file of tests calls."""
+
+    own: Mapping[str, bool]
+    """Its own functions; True for one that asserts."""
+    product: frozenset[str]
+    """What it imports from modules that do not serve tests."""
+
+
 def _nodes_of(function: ast.AST) -> Iterator[ast.AST]:
     yield from (node for child in child_nodes(function) for node in walk_tree(child))
 
 
-def _expected_values(node: ast.AST, own: Mapping[str, bool]) -> Iterator[ast.expr]:
-    """What an assertion compares exactly with, where it is written out, a name, or given to one of the file's `own` functions.
-
-    These have the value True if they assert.
-    """
+def _expected_values(node: ast.AST, known: _KnownNames) -> Iterator[ast.expr]:
+    """What an assertion compares exactly with, where it is written out, a name, or given to a function of the file."""
     sides: Sequence[ast.expr] = ()
     if isinstance(node, ast.Assert):
         for part in walk_tree(node.test):
             if isinstance(part, ast.Compare) and all(isinstance(one, ast.Eq | ast.Is) for one in part.ops):
                 yield from _plain_sides((part.left, *part.comparators))
                 last = part.comparators[-1]
-                if isinstance(last, ast.Call) and isinstance(last.func, ast.Name) and last.func.id in own:
+                if (
+                    isinstance(last, ast.Call)
+                    and isinstance(last.func, ast.Name)
+                    and last.func.id in known.own
+                ):
                     yield from filter(_is_plain, last.args)
     elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
         name = ast.unparse(node.value.func)
         word = name.removeprefix("self.")
-        is_helper = own.get(word) or _HELPER.search(word)
+        is_helper = known.own.get(word) or (_HELPER.search(word) and word not in known.product)
         if word.isidentifier() and is_helper and not _OWN.fullmatch(word):
             sides = node.value.args
     yield from _plain_sides(sides)
@@ -283,10 +301,21 @@ def _matched_values(code: BracketedCode, node: Node) -> Sequence[Node]:
     name, above = code.node_text(function), node.parent
     is_statement = above is not None and above.kind in ("expression_statement", "await_expression")
     asserts = name in code.definitions and "expect(" in code.node_text(code.definitions[name])
-    is_helper = function.kind == "identifier" and (asserts or _HELPER.search(name)) and name != "expect"
+    is_helper = function.kind == "identifier" and (asserts or _is_imported_helper(code, name))
     if not is_statement or not is_helper or not any(_has_call(one) for one in given):
         return ()
     return [one for one in given if not _has_call(one)]
+
+
+def _is_imported_helper(code: BracketedCode, name: str) -> bool:
+    """True for a function whose name says that it asserts, and that no module of the product has."""
+    if name == "expect" or not _HELPER.search(name):
+        return False
+    places = [code.node_text(one) for one in code.nodes_of("import_statement", "variable_declarator")]
+    given = [
+        text for text in places if name in re.findall(r"\w+", text) and ("from" in text or "require(" in text)
+    ]
+    return all(_SERVES_TESTS.search(text.replace(name, "")) for text in given)
 
 
 def _has_call(node: Node) -> bool:

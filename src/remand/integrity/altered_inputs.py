@@ -30,7 +30,7 @@ STEPS = 2
 """In how many ways tests are altered, one run on each side for each."""
 MIN_MENDED = 2
 MAX_FILES = 5
-_WORD = re.compile(r"\\(?:x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|.)|[A-Za-z]+|[0-9]+", re.DOTALL)
+WORD = re.compile(r"\\(?:x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|.)|[A-Za-z]+|[0-9]+", re.DOTALL)
 _INSERTED = re.compile(r"\$\{[^}]*[A-Za-z][^}]*\}|[A-Za-z]+")
 _PREFIX = re.compile(r"[A-Za-z]*(?=[\"'`])")
 _NUMBER = re.compile(r"\d+(?:\.\d+)?")
@@ -84,7 +84,7 @@ def _python_edits(source: SourceFile, step: int) -> Iterator[Edit]:
     for node in _values(source.tree) if source.tree else ():
         start, stop = python_range(starts, node)
         literal = data[start:stop].decode("utf-8", "replace")
-        altered = _alter_word(literal, step) if node in data_of_lists else _alter(literal, step)
+        altered = alter_word(literal, step) if node in data_of_lists else _alter(literal, step)
         if altered != literal:
             yield start, stop, altered.encode()
 
@@ -144,7 +144,7 @@ def _braced_edits(source: SourceFile, step: int) -> Iterator[Edit]:
         if is_title or is_index or code.text(at + 1) == ":":
             continue
         is_datum = leaf in data_of_lists
-        altered = _alter_word(literal, step) if is_datum else _alter(literal, step)
+        altered = alter_word(literal, step) if is_datum else _alter(literal, step)
         if altered != literal:
             start, stop = code.byte_range(leaf)
             yield start, stop, altered.encode()
@@ -171,7 +171,7 @@ def _alter(literal: str, step: int) -> str:
     if _NUMBER.fullmatch(literal):
         is_round = literal[-1] in "05" if "." in literal else int(literal) % 10 == 0 or int(literal) % 25 == 0
         is_distinct = len(literal.replace(".", "")) >= _DISTINCT and not is_round
-        return _alter_word(literal, step) if is_distinct else literal
+        return alter_word(literal, step) if is_distinct else literal
     prefix = _PREFIX.match(literal)
     if prefix is None:
         return literal
@@ -180,18 +180,18 @@ def _alter(literal: str, step: int) -> str:
     left = list(_INSERTED.finditer(body)) if body[:1] == "`" else []
     words = [
         (start + found.start(), start + found.end())
-        for found in _WORD.finditer(body)
+        for found in WORD.finditer(body)
         if found[0][0] != "\\" and not any(one.start() <= found.start() < one.end() for one in left)
     ]
     figures = [one for one in words if literal[one[0]].isdigit()]
     words = figures or (words if len(words) > 1 else [])
     chosen = figures if body[:1] == "`" else words[-1:] if step == 0 else words[:1]
     for at, stop in reversed(chosen):
-        literal = literal[:at] + _alter_word(literal[at:stop], step) + literal[stop:]
+        literal = literal[:at] + alter_word(literal[at:stop], step) + literal[stop:]
     return literal
 
 
-def _alter_word(word: str, step: int) -> str:
+def alter_word(word: str, step: int) -> str:
     """Another word of the same form: its last character differs at the first step, its first one at the next."""
     at = len(word) - 1 if step == 0 else 0
     last = word[at]
@@ -230,7 +230,7 @@ def _python_spans(source: SourceFile) -> Mapping[object, list[tuple[int, int]]]:
         if node.name.startswith("test"):
             first = min([node.lineno, *(one.lineno for one in node.decorator_list)])
             last = node.end_lineno or first
-            found[name.rpartition(".")[0]].append((starts[first - 1], starts[last]))
+            found[name.rpartition(".")[0], node.col_offset].append((starts[first - 1], starts[last]))
     return {owner: sorted(group) for owner, group in found.items()}
 
 

@@ -1,5 +1,7 @@
 """Tests are run with other expected values: one that passes all the same compares nothing, or less."""
 
+import ast
+
 import pytest
 
 from remand.domain.gate.gate import WatchedTest
@@ -9,8 +11,10 @@ from remand.integrity.altered_expectations import (
     judge_altered_functions,
     judge_altered_tests,
 )
+from remand.integrity.altered_inputs import alter_inputs, reverse_tests
 from remand.integrity.comparison import Comparison
 from remand.integrity.readers.source import SourceFile
+from tests.corpus.gaming.cases import corpus
 from tests.unit.integrity.changes import added
 
 PYTHON = {
@@ -77,6 +81,15 @@ def test_a_helper_of_the_file_that_asserts_is_known_whatever_its_name() -> None:
     assert altered("src/a.test.ts", script) == script.replace("f(1), 2", "f(1), 3")
 
 
+def test_a_function_of_the_product_asserts_nothing_for_a_test() -> None:
+    body = "def test_a():\n    check(f(1), 2)\n"
+    assert altered("tests/test_a.py", f"from shop import check\n{body}") == ""
+    assert altered("tests/test_a.py", f"from tests.same import check\n{body}") != ""
+    script = "import { check } from './PLACE';\nit('a', () => {\n  check(f(1), 2);\n});\n"
+    assert altered("src/a.test.ts", script.replace("PLACE", "shop")) == ""
+    assert altered("src/a.test.ts", script.replace("PLACE", "testing/same")) != ""
+
+
 def test_columns_of_tables_that_end_in_a_comparison_are_altered() -> None:
     python = (
         "@pytest.mark.parametrize('given, wanted', [(1, 2), pytest.param(3, 4, id='5')])\n"
@@ -93,6 +106,23 @@ def test_columns_of_tables_that_end_in_a_comparison_are_altered() -> None:
         "it.each(rows)('b %i', (n, wanted) => {\n  expect(f(n)).toEqual(wanted);\n});\n"
     )
     assert "[[7, false]]" in altered("src/a.test.ts", script)
+
+
+def test_every_file_of_the_corpus_can_be_altered_and_stays_a_program() -> None:
+    texts = {(change.path, change.content) for case in corpus() for change in case.comparison.changes}
+    for path, text in texts:
+        if text is None or not path.endswith((".py", ".js", ".ts", ".tsx", ".mjs")):
+            continue
+        for content in (text, text[: len(text) // 2]):
+            source = SourceFile(path, content)
+            found = alter_file(source)
+            after = [found.tests, found.beside] if found else []
+            after += [
+                alter_inputs(path, content, 0),
+                alter_inputs(path, content, 1),
+                reverse_tests(path, content),
+            ]
+            assert source.tree is None or all(ast.parse(one) for one in after), path
 
 
 def ran(outcome: str = "passed", name: str = "test_a") -> tuple[WatchedTest, ...]:
