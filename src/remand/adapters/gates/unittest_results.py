@@ -133,7 +133,7 @@ def _add(outcome: str, result: Any, test: Any, *rest: Any) -> None:
     elif result is _state.result and test is _state.test and (rest[1:] != (None,)):
         _state.outcome = "failed" if outcome == "failed" else _state.outcome or outcome
         if outcome == "failed" and rest and isinstance(rest[-1], tuple) and not _state.text:
-            _state.text = "".join(format_exception_only(*rest[-1][:2]))[: told.MAX_TEXT]
+            _state.text = "".join(format_exception_only(*rest[-1][:2]))[: sender.MAX_TEXT]
 
 
 _METHODS = {
