@@ -12,7 +12,8 @@ import msgspec
 
 from remand.domain.gate.gate import TestOutcome
 from remand.domain.record import Record
-from remand.integrity.changeset import ChangedFile, Changeset
+from remand.domain.text.words import word_set
+from remand.integrity.changeset import ChangedFile, Changeset, PlacedTest
 from remand.integrity.comparison import Comparison
 from remand.integrity.cross_runs import BAD_OUTCOMES, is_new_or_changed, is_test_id_of
 from remand.integrity.paths import is_product_path
@@ -37,6 +38,14 @@ _BRACED_CRASH = {
     "rust": 'panic!("broken on purpose");',
 }
 _BLOCKS = ("statement_block", "block")
+_COMMON_METHODS = word_set("""
+len push pop get set insert remove new next iter add sub close open read write string error equal clone default from into
+map filter run start stop contains is_empty clear take put update append parse fmt eq cmp hash drop deref index as_str
+to_string join split find count first last size value key keys values name
+Len Push Pop Get Set Insert Remove New Next Add Sub Close Open Read Write String Error Equal Run Start Stop Contains Clear
+Put Update Append Parse Join Split Find Count First Last Size Value Key Keys Values Name
+""")
+"""Names of methods that many types have: a call of one says nothing without its type."""
 _LEFT = frozenset(("constructor", "main", "init"))
 """Functions that everything calls, or whose effect no test could check."""
 MAX_FUNCTIONS = 8
@@ -251,7 +260,7 @@ def judge_broken_runs(
     crashed = {test.id: test.outcome for test in runs["crashing"]}
     # A panic ends the run of a whole package: tests that did not run after it may execute what crashed, too.
     executing = [
-        name for name in passed if crashed.get(name) != "passed" and is_new_or_changed(changeset, name, known)
+        name for name in passed if crashed.get(name) != "passed" and _is_touched(changeset, name, known)
     ]
     outcomes = {test.id: test.outcome for test in runs["hollow"]}
     outcomes |= {test.id: test.outcome for test in runs.get("crossed", ()) if test.outcome == "failed"}
@@ -264,6 +273,128 @@ def judge_broken_runs(
     path = next(filter(None, map(ChangedPaths(comparison.changes).path_of, executing)), "")
     text = f"{quote_names(executing)} pass although {quote_names(list(names))} did nothing"
     return (suspicion("new_tests_prove_nothing", path, 0, text, "\n".join(executing)),)
+
+
+def find_indifferent_tests(
+    comparison: Comparison, runs: Mapping[str, Sequence[TestOutcome]], broken: Sequence[str] = ("hollow",)
+) -> tuple[str, ...]:
+    """New and changed tests of Go and Rust that call a changed function and pass in every run with it broken.
+
+    A test that expects a panic fails in the hollow run, so in both runs only a test passes whose failures are caught,
+    happen where nothing waits for them, or that does not reach the call.
+    """
+    changeset = Changeset(comparison)
+    called = _called_functions(changeset)
+    known = {test.id: test.outcome for test in runs["base"]}
+    passed = [{test.id for test in runs[name] if test.outcome == "passed"} for name in ("head", *broken)]
+    return tuple(
+        test_id
+        for test_id in sorted(set.intersection(*passed))
+        if _is_touched(changeset, test_id, known)
+        and _asserts(changeset, test_id)
+        and any(_calls_one_of(placed, called) for placed in _tests_of(changeset, test_id))
+    )
+
+
+def judge_indifferent_tests(
+    comparison: Comparison, runs: Mapping[str, Sequence[TestOutcome]]
+) -> tuple[Suspicion, ...]:
+    """What it says of a test that it passes although a changed function that it calls panics, or does nothing."""
+    found = find_indifferent_tests(comparison, runs, ("hollow", "crashing"))
+    path_of = ChangedPaths(comparison.changes).path_of
+    return tuple(
+        suspicion(
+            "assertion_swallowed",
+            path_of(test_id) or "",
+            0,
+            f"`{test_id}` passes although changed code that it calls panics",
+            test_id,
+        )
+        for test_id in found
+    )
+
+
+class _CalledFunction(NamedTuple):
+    name: str
+    owner: str
+    """The type that a method belongs to; empty for a function, and for a method by whose name no other is called."""
+
+
+def _called_functions(changeset: Changeset) -> tuple[_CalledFunction, ...]:
+    return tuple(
+        _CalledFunction(one.name, _owner_of(view.after.code, one.node) if one.name in _COMMON_METHODS else "")
+        for view in changeset.views
+        if view.after is not None and view.after.language in ("go", "rust")
+        for one in changed_braced_functions(view)
+    )
+
+
+def _owner_of(code: BracketedCode, function: Node) -> str:
+    """The type of a method; a name that nothing has for a function."""
+    receiver = function.child("receiver")
+    if receiver is None:
+        above = next((one for one, _ in function.ancestors() if one.kind == "impl_item"), None)
+        receiver = above.child("type") if above is not None else None
+    names = [code.text(at) for at in range(receiver.start, receiver.stop)] if receiver is not None else []
+    words = [name for name in names if name[:1].isalpha()]
+    return words[-1 if function.child("receiver") else 0] if words else ""
+
+
+def _calls_one_of(placed: PlacedTest, functions: Iterable[_CalledFunction]) -> bool:
+    calls, words = set(placed.case.calls), set(placed.case.words)
+    for helper in _helpers_of(placed):
+        calls |= helper.calls
+        words |= helper.words
+    return any(one.name in calls and (not one.owner or one.owner in words) for one in functions)
+
+
+class _Helper(NamedTuple):
+    """A function beside tests that a test calls."""
+
+    name: str
+    text: str
+    calls: frozenset[str]
+    words: frozenset[str]
+
+
+def _helpers_of(placed: PlacedTest) -> Iterator[_Helper]:
+    for one in _helpers_in(placed.view.after) if placed.view.after is not None else ():
+        if one.name in placed.case.calls and one.name != placed.case.short_name:
+            yield one
+
+
+def _helpers_in(source: SourceFile) -> Iterator[_Helper]:
+    code = source.code
+    kinds = _KINDS.get(source.language, ()) if source.language in ("go", "rust") else ()
+    for node in code.nodes_of(*kinds):
+        yield _Helper(
+            code.node_text(node.child("name")),
+            code.node_text(node),
+            code.calls(node.start, node.stop),
+            code.words(node.start, node.stop),
+        )
+
+
+def _is_touched(changeset: Changeset, test_id: str, known: Mapping[str, str]) -> bool:
+    """True for a test that is new, has another text, or calls a function beside tests that has another text."""
+    if is_new_or_changed(changeset, test_id, known):
+        return True
+    for placed in _tests_of(changeset, test_id):
+        before = placed.view.before
+        had = {one.text for one in _helpers_in(before)} if before is not None else set()
+        if any(one.text not in had for one in _helpers_of(placed)):
+            return True
+    return False
+
+
+def _tests_of(changeset: Changeset, test_id: str) -> list[PlacedTest]:
+    """The parsed tests with an id's name."""
+    pairs = changeset.test_pairs
+    return [
+        one
+        for one in (*pairs.new, *(after for _, after in pairs.kept))
+        if one.is_run and is_test_id_of(one, test_id)
+    ]
 
 
 def notices_broken_code(comparison: Comparison, runs: Mapping[str, Sequence[TestOutcome]]) -> bool:
@@ -281,11 +412,14 @@ def notices_broken_code(comparison: Comparison, runs: Mapping[str, Sequence[Test
 
 def _asserts(changeset: Changeset, test_id: str) -> bool:
     """True for a parsed test that asserts something and is no mere smoke test."""
-    pairs = changeset.test_pairs
-    known = (*pairs.new, *(after for _, after in pairs.kept))
     # A subtest is judged by the test that has it.
     names = [test_id, *(test_id.rpartition("/")[0] for _ in range("/" in test_id.partition("::")[2]))]
-    placed = next(
-        (found for name in names if (found := [one for one in known if is_test_id_of(one, name)])), []
+    placed = next((found for name in names if (found := _tests_of(changeset, name))), [])
+    return bool(placed) and all(_proves(one) and not one.case.is_smoke for one in placed)
+
+
+def _proves(placed: PlacedTest) -> bool:
+    """True if a test asserts something, or a function of its file that it calls does."""
+    return bool(placed.case.proofs) or any(
+        word.startswith("assert") for helper in _helpers_of(placed) for word in helper.words
     )
-    return bool(placed) and all(one.case.proofs and not one.case.is_smoke for one in placed)

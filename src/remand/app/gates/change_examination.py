@@ -58,7 +58,13 @@ from remand.integrity.general_paths import (
     special_only_tests,
 )
 from remand.integrity.harness import harness_paths, merge_configuration, mixed_paths, trusted_paths
-from remand.integrity.mutants import break_changed_functions, judge_broken_runs, notices_broken_code
+from remand.integrity.mutants import (
+    break_changed_functions,
+    find_indifferent_tests,
+    judge_broken_runs,
+    judge_indifferent_tests,
+    notices_broken_code,
+)
 from remand.integrity.paths import follow_links, is_product_path, is_test_path
 from remand.integrity.readers.command_lines import check_tools_in
 from remand.integrity.result_records import find_unreached_assertions
@@ -349,21 +355,26 @@ class Examination:
             return (), False
         gate = side.short_gate(cost)
         runs = {"base": side.on_base, "head": side.on_head}
+        notices_faults = False
         # Most tests notice that a function does nothing: to see which execute it takes a run that only the others need.
         for name, changed in (("hollow", broken.hollow), ("crashing", broken.crashing)):
             if cost > left:
-                return [_make_left_out(RunCheck.MUTANTS, side.gate.name, cost)], False
+                return [_make_left_out(RunCheck.MUTANTS, side.gate.name, cost)], notices_faults
             left -= cost
             tree = self._mirror.with_files(self.judged_tree, changed)
             measured = run.measure(gate, tree, files=files).found
             if measured is None:
-                return (), False
+                return (), notices_faults
             runs[name] = measured.tests
-            if notices_broken_code(self._comparison, runs):
+            notices_faults = notices_faults or notices_broken_code(self._comparison, runs)
+            if notices_faults and not find_indifferent_tests(self._comparison, runs):
                 return (), True
+        indifferent = judge_indifferent_tests(self._comparison, runs)
+        if notices_faults:
+            return indifferent, True
         on_base = crossed.result().found if crossed and broken.are_old else None
         runs["crossed"] = on_base.tests if on_base else ()
-        return judge_broken_runs(self._comparison, broken.names, runs), False
+        return indifferent or judge_broken_runs(self._comparison, broken.names, runs), False
 
     def _crossed_trees(
         self, checks: CrossChecks
