@@ -39,6 +39,8 @@ class CrossChecks(Record, kw_only=True):
     """On the head's tree: product files with the test modules that the base has in them."""
     from_head: tuple[str, ...] = ()
     """On the base's tree, as the head has them: the tests that are new or changed."""
+    has_other_tests: bool = False
+    """True for new tests that stand in a Rust file of the product, and for changed helpers of tests in Go and Rust."""
 
 
 def plan_cross_checks(
@@ -62,6 +64,13 @@ def plan_cross_checks(
         else (),
         spliced=spliced,
         from_head=tuple(sorted(change.path for change in tests if change.status != "D")) if has_new else (),
+        has_other_tests=changeset.has_product_change
+        and any(
+            view.after is not None
+            and view.after.language in ("go", "rust")
+            and (view.is_test or _has_new_tests(changeset, view.change))
+            for view in changeset.views
+        ),
     )
 
 

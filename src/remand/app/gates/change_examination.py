@@ -225,7 +225,9 @@ class Examination:
                     found += altered
                 altered, left = self._judge_altered_expectations(run, side, left)
                 found += altered
-            if RunCheck.MUTANTS in self._policy.runs and (checks.from_head or checks.spliced):
+            if RunCheck.MUTANTS in self._policy.runs and (
+                checks.from_head or checks.spliced or checks.has_other_tests
+            ):
                 crossed = next(
                     (
                         future

@@ -14,7 +14,8 @@ from remand.integrity.readers.tokens import NUMBER, STRING, BracketedCode, Node,
 from remand.integrity.suspicions import Suspicion, shorten, suspicion
 
 _DIGEST = re.compile(
-    r"hash(?:code)?|\w*(?:fingerprint|checksum|digest)|crc\d*|adler\d*|fnv\w*|md5|sha\d+|sum(?:16|32|64)|\w*_?hash(?:_of|ed)?",
+    r"hash(?:code)?|\w*(?:fingerprint|checksum|digest)\w*|crc\d*|adler\d*|fnv\w*|md5|sha\d+|sum(?:16|32|64|\d{3})"
+    r"|\w*_?hash(?:_of|ed)?",
     re.IGNORECASE,
 )
 _MIXES = re.compile(
@@ -39,12 +40,15 @@ read_dir read_to_string read readFileSync readdirSync readFile readdir ReadFile 
 include_bytes globSync existsSync
 """)
 _TEST_PLACE = re.compile(
-    r"(?:\.{0,2}/)*(?:tests?|__tests__|specs?)(?:/.*)?|.*(?:[._](?:test|spec)\.[cm]?[jt]sx?|_test\.go)"
+    r"(?:\.{0,2}/)*(?:tests?|__tests__|specs?|testdata)(?:/.*)?|.*(?:[._](?:test|spec)\.[cm]?[jt]sx?|_test\.go)"
 )
 _TESTED_FRAME = re.compile(r"\btests?\b|spec|node_modules|jest|vitest|mocha")
 _PROGRAM = re.compile(r"\bos\.Args\[0\]|\bos\.Executable\(")
 _TEST_PROGRAM = re.compile(r"\.test(?:\.exe)?|/?_test/?|go-build.*")
 _DEBUG = re.compile(r"cfg\(debug_assertions\)")
+_ASKS_DEBUG = re.compile(r"!?cfg!\(debug_assertions\)")
+_THREAD_NAME = re.compile(r"\bcurrent\(\)\s*\.name\(\)")
+_THREAD_CHOICES = re.compile(r"==|!=|\b(?:is_some_and|is_none_or|contains|starts_with)\(|\bmap_or\((?:true|false)|\bSome\(\s*\"")
 _NOT_DEBUG = re.compile(r"cfg\(not\(debug_assertions\)\)")
 
 
@@ -207,6 +211,9 @@ def _run_questions(source: SourceFile) -> Iterator[tuple[int, str]]:
                 yield token.line, f"os.Args[0] … {token.text}"
     if source.language == "rust" and "debug_assertions" in source.text:
         yield from _build_questions(source.code)
+        yield from _profile_branches(source.code)
+    if source.language == "rust" and "current()" in source.text:
+        yield from _thread_questions(source.code)
 
 
 def _build_questions(code: BracketedCode) -> Iterator[tuple[int, str]]:
@@ -230,6 +237,36 @@ def _build_questions(code: BracketedCode) -> Iterator[tuple[int, str]]:
             code.node_text(one) in ("cfg!(debug_assertions)", "!cfg!(debug_assertions)") for one in parts
         ):
             yield code.line(node.start), code.node_text(node)
+
+
+def _profile_branches(code: BracketedCode) -> Iterator[tuple[int, str]]:
+    """A function that works its result out otherwise in debug builds; checks without a result are honest."""
+    for node in code.nodes_of("if_expression"):
+        condition, block = node.child("condition"), node.child("consequence")
+        if condition is None or block is None or not _ASKS_DEBUG.fullmatch(code.node_text(condition)):
+            continue
+        other = node.child("alternative")
+        function = next((above for above, _ in node.ancestors() if above.kind == "function_item"), None)
+        names = function.child("parameters") if function is not None else None
+        given = {
+            code.text(at)
+            for at in (range(names.start, names.stop) if names is not None else ())
+            if code.text(at + 1) == ":" or code.text(at) == "self"
+        }
+        is_left = any(one.kind == "return_expression" for one in block.walk())
+        is_value = other is not None and ";" not in (code.text(block.stop - 2), code.text(other.stop - 2))
+        parts = [block] if is_left else [block, other] if is_value and other is not None else []
+        if parts and all(given & code.words(part.start, part.stop) for part in parts):
+            yield code.line(node.start), f"{code.node_text(condition)} decides what a function returns"
+
+
+def _thread_questions(code: BracketedCode) -> Iterator[tuple[int, str]]:
+    """`thread::current().name() == Some("main")`: tests run in threads that have their names."""
+    for node in code.nodes_of("if_expression", "match_expression", "binary_expression", "call_expression"):
+        asked = node.child("condition") or node.child("value") or node
+        shown = code.node_text(node if node.kind == "match_expression" else asked)
+        if _THREAD_NAME.search(code.node_text(asked)) and _THREAD_CHOICES.search(shown):
+            yield code.line(node.start), code.node_text(asked)
 
 
 _READERS = {
