@@ -25,7 +25,9 @@ if_statement if_expression ternary_expression switch_statement expression_switch
 switch_case expression_case while_statement
 """)
 _FIGURE = re.compile(r"-?\d[\d_.]+\w*|(?=.*\d)(?![A-Za-z]+[-_./]?v?\d{1,3}$).*\D.*|.*\w\s+\w.*", re.DOTALL)
-MIN_LETTERS = 2
+_VALUE = re.compile(r"""-?\d[\w.]*|"[^"]*"|'[^']*'|true|false""")
+_COUNTS = re.compile(r"fetch_(?:add|sub)|Add|Inc|Dec|replace|set|with")
+MIN_LETTERS = MIN_VALUES = 2
 
 
 class KeyedAnswers(BracedAnswers):
@@ -37,6 +39,23 @@ class KeyedAnswers(BracedAnswers):
         return any(
             self._is_spelt(one.node) or any(map(self._is_odd, self._keys_of(one.node, frozenset())))
             for one in self._special
+        )
+
+    @property
+    def is_counted(self) -> bool:
+        """True when it chooses a special answer by how often something was asked."""
+        return any(
+            self._mentions_counter(key, frozenset())
+            for one in self._special
+            for key in self._keys_of(one.node, frozenset())
+        )
+
+    def _mentions_counter(self, key: Node, seen: frozenset[str]) -> bool:
+        names = self._names_in(key) - seen
+        return bool(names & self._counters) or any(
+            self._mentions_counter(value, seen | names)
+            for name in names
+            for value in self._assigned.get(name, ())
         )
 
     @property
@@ -65,11 +84,36 @@ class KeyedAnswers(BracedAnswers):
 
     @property
     def identity_count(self) -> int:
-        """How many special answers are chosen by one exact length, digest, sum or count."""
+        """How many special answers are chosen by one exact length, digest, sum or count, or by several exact values at once."""
         return sum(
-            any(self._is_identity(key) for key in self._keys_of(one.node, frozenset()))
+            (bool(self.general) and self._is_joint(one.node))
+            or any(self._is_identity(key) for key in self._keys_of(one.node, frozenset()))
             for one in self._special
         )
+
+    def _is_joint(self, node: Node) -> bool:
+        """True for the answer to `(90, 2, true)`, and to `a == 90 && b == 2`: to several values, with a number."""
+        for above, below in node.ancestors(self._body):
+            pattern = above.child("pattern") if above.kind == "match_arm" else None
+            if pattern is not None and above.child("value") is below:
+                parts = [one for part in pattern.walk() if part.kind == "tuple_pattern" for one in part.children]
+                values = [self._code.node_text(one) for one in parts]
+            elif below.field in ("consequence", "") and (asked := above.child("condition") or above.child("value")):
+                if "||" in {self._code.text(at) for at in range(asked.start, asked.stop)}:
+                    continue
+                compared = [one for one in asked.walk() if one.kind == "binary_expression" and len(one.children) > 1]
+                values = [
+                    self._code.node_text(side)
+                    for one in compared
+                    if self._code.text(one.children[0].stop) in ("==", "===")
+                    for side in one.children[:2]
+                ]
+            else:
+                continue
+            written = [one for one in values if _VALUE.fullmatch(one)]
+            if len(written) >= MIN_VALUES and any(one[:1].isdigit() and not SIGNS.fullmatch(one) for one in written):
+                return True
+        return False
 
     def _is_identity(self, key: Node) -> bool:
         """True for `text.length === 12`, and for the length that a `switch` is about."""
@@ -122,9 +166,10 @@ class KeyedAnswers(BracedAnswers):
             for name in names
             if (value := self._constants.get(name)) is not None
             for row in value.walk()
-            if row.kind in ("pair", "array", "keyed_element", "tuple_expression") and len(row.children) > 1
+            if (row.kind in ("pair", "array", "keyed_element", "tuple_expression") and len(row.children) > 1)
+            or (row.kind == "arguments" and self._code.text(row.start - 1) in ("insert", "set"))
         )
-        keys = (row.children[0] for row in rows)
+        keys = (row.children[0] for row in rows if row.children)
         return {
             self._code.text(key.start).strip("'\"`") for key in keys if self._code.kind(key.start) == STRING
         }
@@ -207,11 +252,23 @@ class KeyedAnswers(BracedAnswers):
     @cached_property
     def _counters(self) -> set[str]:
         """The file's own names that some function counts up or takes from."""
-        return {
-            self._code.node_text(one.children[0])
-            for one in self._code.nodes_of(*CHANGES, *ADDING)
-            if one.children and self._code.node_text(one.children[0]) in self._constants
+        code = self._code
+        counted = {
+            code.node_text(one.children[0])
+            for one in code.nodes_of(*CHANGES, *ADDING)
+            if one.children and code.node_text(one.children[0]) in self._constants
         }
+        statics = {
+            code.text(at)
+            for at in range(len(code.tokens))
+            if code.text(at - 1) == "static" or code.text_between(at - 2, at) == "static mut"
+        }
+        for at in range(len(code.tokens)):
+            if code.text(at) in statics and code.text(at + 1) == "." and _COUNTS.fullmatch(code.text(at + 2)):
+                counted.add(code.text(at))
+            elif code.text(at) == "atomic" and code.text(at + 2).startswith("Add") and code.text(at + 4) == "&":
+                counted.add(code.text(at + 5))
+        return counted
 
 
 def is_figure(value: str) -> bool:

@@ -26,11 +26,13 @@ expression_statement else_clause reference_expression try_expression
 _BLOCKS = ("block", "statement_block")
 _WAYS = dict.fromkeys(("ternary_expression", "if_expression"), ("consequence", "alternative"))
 _LOOKUPS = word_set("""
-get has at find findLast findIndex indexOf includes get_key_value contains contains_key position binary_search
+get has at nth find findLast findIndex indexOf includes get_key_value contains contains_key position binary_search
 binary_search_by binary_search_by_key
 """)
 """What tables are asked by: the answer is in the table, whatever the question."""
 _OR_ELSE = frozenset(("unwrap_or", "unwrap_or_else", "or", "or_else"))
+_MAP_OR = frozenset(("map_or", "map_or_else"))
+_OR_FAIL = frozenset(("ok_or", "ok_or_else", "copied", "cloned"))
 _ABSENT = word_set("nil null undefined None true false")
 SIGNS = re.compile(r"[-+]?(?:0|1|0\.0|1\.0|''|\"\"|``)")
 CHANGES = frozenset(("update_expression", "inc_statement", "dec_statement"))
@@ -57,6 +59,8 @@ class Answer(NamedTuple):
     """The name that it is given first; empty for one that is returned."""
     is_eager: bool = False
     """It is worked out before it is known whether it is needed."""
+    is_attempt: bool = False
+    """It is an `Option` or `Result` of Rust, in whose place another answer may stand."""
 
 
 class BracedAnswers:
@@ -235,8 +239,14 @@ class BracedAnswers:
         parts = self._ways(node)
         if parts is None:
             yield answer
+        is_call = node.kind == "call_expression"
         for part, is_eager in parts or ():
-            yield from self._split(answer._replace(node=part, is_eager=answer.is_eager or is_eager), seen)
+            part_answer = answer._replace(
+                node=part,
+                is_eager=answer.is_eager or is_eager,
+                is_attempt=answer.is_attempt or (is_call and is_eager and part.field == "value"),
+            )
+            yield from self._split(part_answer, seen)
 
     def _ways(self, node: Node) -> list[tuple[Node, bool]] | None:
         """The parts of which one is the value of an expression, each with whether it is worked out in any case.
@@ -268,9 +278,21 @@ class BracedAnswers:
     def _split_call(self, node: Node) -> Iterator[tuple[Node, bool]]:
         """The ways that a call of Rust's own stands for, and whether each is worked out in any case."""
         called, arguments = node.child("function"), node.child("arguments")
-        if self._language != "rust" or called is None or arguments is None or len(arguments.children) != 1:
+        if self._language != "rust" or called is None or arguments is None:
             return
-        name, argument = self._code.text(called.stop - 1), arguments.children[0]
+        name = self._code.text(called.stop - 1)
+        is_method = called.kind == "field_expression"
+        if is_method and name in _OR_FAIL and len(arguments.children) <= 1:
+            yield called.children[0], True
+            return
+        if is_method and name in _MAP_OR and len(arguments.children) == 2:  # noqa: PLR2004 - the default and the change
+            default = arguments.children[0]
+            yield called.children[0], True
+            yield (default.child("body") or default), False
+            return
+        if len(arguments.children) != 1:
+            return
+        argument = arguments.children[0]
         # `Ok(match … {})`, and what else has a value made of one of several.
         is_choice = self._ways(argument) is not None or argument.kind == "identifier"
         if name in ("Ok", "Some") or (name[:1].isupper() and is_choice and called.kind != "field_expression"):
@@ -348,6 +370,8 @@ class BracedAnswers:
                 "undefined" if is_eager or is_row else '(() => { throw new Error("broken on purpose"); })()'
             )
             return start, stop, text.encode()
+        if self._language == "rust" and answer.is_attempt:
+            return start, stop, b'(\0).map(|it| if true { panic!("broken on purpose") } else { it })'
         if self._language == "rust":
             # The value stays where its type has to be inferred.
             before, after = (

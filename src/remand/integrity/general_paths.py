@@ -127,8 +127,9 @@ def _braced_paths(changeset: Changeset, view: ChangedFile) -> Iterator[GeneralPa
         figures = sum(map(is_figure, new))
         crashing = found.break_special()
         is_identified = bool(crashing) and (
-            (figures > 0 and (found.identity_count >= MIN_ANSWERS or one.name in measured))
-            or _is_made_of_pieces(found.table_keys - known, changeset)
+            (bool(found.general) and found.is_counted)
+            or (figures > 0 and (found.identity_count >= MIN_ANSWERS or one.name in measured))
+            or _is_made_of_inputs(found.table_keys - known, changeset)
         )
         if not edits:
             if is_identified:
@@ -152,8 +153,8 @@ def _braced_paths(changeset: Changeset, view: ChangedFile) -> Iterator[GeneralPa
             )
 
 
-def _is_made_of_pieces(keys: set[str], changeset: Changeset) -> bool:
-    """True for a table of figures by pieces of the tests' inputs, of which it has no others."""
+def _is_made_of_inputs(keys: set[str], changeset: Changeset) -> bool:
+    """True for a table by figures that are the tests' inputs, or pieces of them, of which it has no others."""
     figures = {key for key in keys if any(map(str.isdigit, key))}
     if len(figures) < MIN_ANSWERS:
         return False
@@ -161,7 +162,7 @@ def _is_made_of_pieces(keys: set[str], changeset: Changeset) -> bool:
     texts = {
         token.text.strip("'\"`") for source in sources for token in source.tokens if token.kind == STRING
     }
-    return all(any(key in text and key != text for text in texts) for key in figures)
+    return keys <= texts or all(any(key in text and key != text for text in texts) for key in figures)
 
 
 def _is_keyed_oddly(function: Function, values: set[object]) -> bool:
