@@ -28,6 +28,8 @@ from remand.integrity.rules.weakened_tests import is_weaker, pair_assertions
 from remand.integrity.suspicions import Suspicion, quote_names, suspicion
 
 BAD_OUTCOMES = ("failed", "error")
+MAX_DATA = 200_000
+"""Letters of a file of test data that is compared line by line."""
 
 
 class CrossChecks(Record, kw_only=True):
@@ -285,12 +287,37 @@ class _BaseTestJudge:
 
     @cached_property
     def _is_support_weaker(self) -> bool:
-        """True when a function beside tests that asserts for them proves less than it did."""
-        return any(
+        """True when a function beside tests that asserts for them proves less than it did, or their data says less."""
+        data = [
+            change
+            for change in self._changeset.comparison.changes
+            if change.status != "A" and is_test_path(change.base_path) and not language_of(change.base_path)
+        ]
+        return any(_leaves_out(change.before or "", change.content or "") for change in data) or any(
             _proves_less(before, after)
             for before, after in self._changeset.test_pairs.kept
             if not before.is_run
         )
+
+
+def _leaves_out(before: str, after: str) -> bool:
+    """True when the lines of a text are some of those that it had, with parts left out and nothing new in them."""
+    had = [_without_spaces(line) for line in before.splitlines()]
+    has = [_without_spaces(line) for line in after.splitlines()]
+    if len(before) > MAX_DATA or list(filter(None, had)) == list(filter(None, has)):
+        return False
+    waiting = iter(filter(None, had))
+    return all(any(_is_within(line, old) for old in waiting) for line in filter(None, has))
+
+
+def _without_spaces(line: str) -> str:
+    return "".join(line.split())
+
+
+def _is_within(part: str, text: str) -> bool:
+    """True when the letters of one text are in another in the same order."""
+    letters = iter(text)
+    return all(letter in letters for letter in part)
 
 
 _VALUE = re.compile(r"""-?\b\d[\w.]*|"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|\b(?:true|false|True|False)\b""")

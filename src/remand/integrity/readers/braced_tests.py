@@ -420,6 +420,8 @@ def _with_condition(code: BracketedCode, branch: Node, block: Node, made: Assert
     words = code.words(head, opening)
     is_bounded = signs and all(code.text(one) in _ORDERS for one in signs) and "DeepEqual" not in words
     is_empty = len(signs) == 1 and code.text(signs[0]) == "==" and code.text(signs[0] + 1) == '""'
+    is_part = not signs and bool(words & _PART_QUESTIONS)
+    is_absent = len(signs) == 1 and code.text(signs[0]) == "==" and code.text(signs[0] + 1) == "nil"
     is_asked = bool(words & _ENVIRONMENT) and any(code.text(at) == "&&" for at in range(head, opening))
     calls = [code.text(at) for at in range(head, opening) if code.text(at + 1) == "("]
     if len(signs) == 1 and calls == ["len", "len"]:
@@ -430,11 +432,16 @@ def _with_condition(code: BracketedCode, branch: Node, block: Node, made: Assert
         is_conditional=made.is_conditional or is_asked,
         text=f"{code.text_between(head, opening)} {made.text}",
         subject=code.text_between(head + 1, signs[-1] if signs else opening),
-        strength=min(made.strength, LOOSE if is_empty else BOUNDED if is_bounded else EXACT),
+        strength=min(
+            made.strength,
+            LOOSE if is_empty or is_absent else BOUNDED if is_bounded or is_part else EXACT,
+        ),
         literals=code.literals(head, opening),
     )
 
 
+_PART_QUESTIONS = word_set("Contains ContainsAny ContainsRune HasPrefix HasSuffix MatchString EqualFold")
+"""What asks whether a part of a value is there."""
 _KINDS = frozenset(('"%T"', "TypeOf", "Kind"))
 """What gives a value's type, and no more."""
 _ENVIRONMENT = word_set("Getenv LookupEnv GOOS GOARCH Short")
