@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 
 from remand.domain.text.words import word_set
@@ -161,6 +161,7 @@ class KeyedAnswers(BracedAnswers):
             for part in one.node.walk()
             if part.kind == "identifier"
         }
+        names |= {one for name in names for value in self._assigned.get(name, ()) for one in self._names_in(value)}
         rows = (
             row
             for name in names
@@ -169,10 +170,21 @@ class KeyedAnswers(BracedAnswers):
             if (row.kind in ("pair", "array", "keyed_element", "tuple_expression") and len(row.children) > 1)
             or (row.kind == "arguments" and self._code.text(row.start - 1) in ("insert", "set"))
         )
-        keys = (row.children[0] for row in rows if row.children)
+        keys = [row.children[0] for row in rows if row.children]
+        for value in map(self._constants.get, names):
+            filled = (row for row in value.walk() if row.kind == "index_expression") if value is not None else ()
+            keys += [row.children[-1] for row in filled]
+        for one in self._special:
+            keys += [part for above, _ in one.node.ancestors(self._body) for part in self._case_values(above)]
         return {
             self._code.text(key.start).strip("'\"`") for key in keys if self._code.kind(key.start) == STRING
         }
+
+    def _case_values(self, node: Node) -> Sequence[Node]:
+        """The values for which a case of a `switch` or `match` is there."""
+        asked = node.child("value") if node.kind in ("expression_case", "switch_case") else None
+        asked = node.child("pattern") if node.kind == "match_arm" else asked
+        return [one for one in asked.walk() if not one.children] if asked is not None else ()
 
     def _is_text(self, node: Node) -> bool:
         """True for a text that stands in the file."""

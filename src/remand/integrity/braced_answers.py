@@ -285,7 +285,7 @@ class BracedAnswers:
         if is_method and name in _OR_FAIL and len(arguments.children) <= 1:
             yield called.children[0], True
             return
-        if is_method and name in _MAP_OR and len(arguments.children) == 2:  # noqa: PLR2004 - the default and the change
+        if is_method and name in _MAP_OR and len(arguments.children) == 2:
             default = arguments.children[0]
             yield called.children[0], True
             yield (default.child("body") or default), False
@@ -448,12 +448,22 @@ def _read_binding(node: Node) -> tuple[Node | None, Node | None]:
 
 
 def file_constants(code: BracketedCode) -> Mapping[str, Node]:
-    """What the names at the top of a file stand for."""
+    """What the names at the top of a file stand for; a table of Go that is filled row by row, for the body that fills it."""
     kinds = ("variable_declarator", "var_spec", "const_spec", "const_item", "static_item")
-    found = {}
+    found: dict[str, Node] = {}
+    declared: set[str] = set()
     for node in code.nodes_of(*kinds):
         name, value = node.child("name"), node.child("value")
         depth = sum(above.kind in _FUNCTIONS for above, _ in node.ancestors())
         if name is not None and value is not None and not depth:
             found[code.node_text(name)] = value
+        elif name is not None and node.kind == "var_spec" and not depth:
+            declared.add(code.node_text(name))
+    for node in code.nodes_of("assignment_statement") if declared else ():
+        row = node.child("left")
+        filled = next((one for one in row.walk() if one.kind == "index_expression"), None) if row else None
+        name = filled.children[0] if filled is not None else None
+        function = next((above for above, _ in node.ancestors() if above.kind == "function_declaration"), None)
+        if name is not None and function is not None and code.node_text(name) in declared:
+            found[code.node_text(name)] = function.child("body") or function
     return found

@@ -15,7 +15,8 @@ from remand.integrity.changeset import Changeset, PlacedTest
 from remand.integrity.comparison import Comparison, FileDiff
 from remand.integrity.harness import harness_paths, is_steering_path
 from remand.integrity.paths import is_collected_path, is_test_path, language_of
-from remand.integrity.readers.cases import NOTHING
+from remand.integrity.readers.cases import BOUNDED, NOTHING, ParsedTest
+from remand.integrity.readers.names import defined_names
 from remand.integrity.rules.missing_tests import (
     RAN_OUTCOMES,
     ChangedPaths,
@@ -331,6 +332,12 @@ def _is_expectation_changed(one: PlacedTest, other: PlacedTest) -> bool:
     bodies = [_VALUE.sub("", case.body) for case in (before, after)]
     if not one.view.path.endswith(".py") and before.body != after.body and bodies[0] == bodies[1]:
         return True  # a row of a table whose small values, which are no literals, are others
+    bounds = [item for item in after.assertions if item.strength == BOUNDED]
+    if any(
+        item.strength == BOUNDED and item.expectation not in {one.expectation for one in bounds}
+        for item in before.assertions
+    ):
+        return True
     asked = {item.subject: item.text for item in before.assertions}
     if any(asked.get(item.subject, item.text) != item.text for item in after.assertions):
         return True
@@ -342,7 +349,12 @@ def _is_weakened(changeset: Changeset, path: str, test_id: str) -> bool:
     """True when the head's version of a test proves less, or is not there without a reason."""
     for before, after in changeset.test_pairs.kept:
         if before.is_run and before.view.change.base_path == path and is_test_id_of(before, test_id):
-            return not after.is_run or after.case.is_skipped or _proves_less(before, after)
+            return (
+                not after.is_run
+                or after.case.is_skipped
+                or _proves_less(before, after)
+                or _asks_more_often(changeset, before.case, after.case)
+            )
     gone = [placed for placed in changeset.test_pairs.gone if is_test_id_of(placed, test_id)]
     return bool(gone) and not any(is_loss_explained(changeset, placed) for placed in gone)
 
@@ -353,6 +365,21 @@ def _proves_less(before: PlacedTest, after: PlacedTest) -> bool:
     old = [item for item in before.case.assertions if item.strength > NOTHING]
     new = [item for item in after.case.assertions if item.strength > NOTHING]
     return any(is_weaker(one, other) for one, other in pair_assertions(old, new)[0])
+
+
+def _asks_more_often(changeset: Changeset, before: ParsedTest, after: ParsedTest) -> bool:
+    """True for a test that has fewer values written out, and calls a changed product's function in more places."""
+    if len(before.literals - after.literals) <= len(after.literals - before.literals):
+        return False
+    defined = defined_names(
+        view.after
+        for view in changeset.views
+        if view.after is not None and view.after.tokens and not view.is_test
+    )
+    return any(
+        after.body.count(f"{name}(") > before.body.count(f"{name}(")
+        for name in before.calls & after.calls & defined
+    )
 
 
 def is_test_id_of(placed: PlacedTest, test_id: str) -> bool:

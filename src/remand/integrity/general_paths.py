@@ -30,7 +30,9 @@ from remand.integrity.mutants import (
     replace_parts,
 )
 from remand.integrity.readers.python_tree import child_nodes
-from remand.integrity.readers.tokens import STRING, Node
+from remand.integrity.readers.source import SourceFile
+from remand.integrity.readers.tokens import STRING, CodeToken, Node, test_module_range
+from remand.integrity.rules.special_cases import SEPARATORS, is_whole_input
 from remand.integrity.suspicions import Suspicion, suspicion
 
 MIN_ANSWERS = 2
@@ -158,11 +160,29 @@ def _is_made_of_inputs(keys: set[str], changeset: Changeset) -> bool:
     figures = {key for key in keys if any(map(str.isdigit, key))}
     if len(figures) < MIN_ANSWERS:
         return False
-    sources = [source for source in changeset.tests_with(figures) if source.tree is None]
-    texts = {
-        token.text.strip("'\"`") for source in sources for token in source.tokens if token.kind == STRING
-    }
-    return keys <= texts or all(any(key in text and key != text for text in texts) for key in figures)
+    parts = figures | {part for key in figures for part in SEPARATORS.split(key) if part}
+    sources = [source for source in changeset.tests_with(parts) if source.tree is None]
+    tokens = [token for source in sources for token in _test_tokens(source)]
+    words = {token.text.strip("'\"`") for token in tokens}
+    whole = [key for key in keys if is_whole_input(f"'{key}'")]
+    if len(whole) >= MIN_ANSWERS and all(_is_written(key, words) for key in keys):
+        return True
+    texts = {token.text.strip("'\"`") for token in tokens if token.kind == STRING}
+    return all(any(key in text and key != text for text in texts) for key in figures)
+
+
+def _test_tokens(source: SourceFile) -> Sequence[CodeToken]:
+    """The tokens of a file's tests: of a product's file in Rust, those of the module of tests in it."""
+    tokens = source.code.tokens
+    if source.is_test:
+        return tokens
+    tests = test_module_range(source.code)
+    return tokens[tests.start : tests.stop]
+
+
+def _is_written(key: str, words: set[str]) -> bool:
+    """True for a text that tests have as it is, or in its parts: `3/km/m`."""
+    return key in words or all(part in words for part in SEPARATORS.split(key) if part)
 
 
 def _is_keyed_oddly(function: Function, values: set[object]) -> bool:

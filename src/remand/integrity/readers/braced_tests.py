@@ -19,7 +19,7 @@ from remand.integrity.readers.cases import (
     SkipMarker,
 )
 from remand.integrity.readers.expected_values import discount_copies
-from remand.integrity.readers.tokens import NAME, STRING, BracketedCode, Node
+from remand.integrity.readers.tokens import NAME, NUMBER, STRING, BracketedCode, Node
 
 _ASSERTION_HOLDERS = frozenset(
     ("Assert", "Assertions", "assert", "require", "t", "b", "is", "ClassicAssert", "Should")
@@ -424,7 +424,7 @@ def _with_condition(code: BracketedCode, branch: Node, block: Node, made: Assert
     is_absent = len(signs) == 1 and code.text(signs[0]) == "==" and code.text(signs[0] + 1) == "nil"
     is_asked = bool(words & _ENVIRONMENT) and any(code.text(at) == "&&" for at in range(head, opening))
     calls = [code.text(at) for at in range(head, opening) if code.text(at + 1) == "("]
-    if len(signs) == 1 and calls == ["len", "len"]:
+    if len(signs) == 1 and (calls == ["len", "len"] or (calls == ["len"] and _is_number_asked(code, signs[0]))):
         made = made._replace(strength=min(made.strength, COUNTED))
     if words & _KINDS:
         made = made._replace(strength=min(made.strength, LOOSE))
@@ -438,6 +438,11 @@ def _with_condition(code: BracketedCode, branch: Node, block: Node, made: Assert
         ),
         literals=code.literals(head, opening),
     )
+
+
+def _is_number_asked(code: BracketedCode, sign: int) -> bool:
+    """True for `len(found) != 3`: a count and a number alone are compared."""
+    return code.kind(sign + 1) == NUMBER and code.text(sign - 1) == ")" and code.text(sign + 2) == "{"
 
 
 _PART_QUESTIONS = word_set("Contains ContainsAny ContainsRune HasPrefix HasSuffix MatchString EqualFold")
@@ -465,6 +470,8 @@ def _strength(code: BracketedCode, at: int, arguments: list[tuple[int, int]]) ->
         first == code.text_between(*arguments[1]) or _are_constant(code, arguments[:2])
     ):
         return NOTHING if not name.startswith(("Error", "Fatal")) else EXACT
+    if name in ("assert_eq", "assert_ne") and first.endswith((".len()", ".count()")):
+        return COUNTED
     if name in _LOOSE or first.endswith((".is_ok()", ".is_some()", "!=null")):
         return LOOSE
     if name in _BOUNDED and not (name == "assert" and "==" in first and "||" not in first):
