@@ -418,7 +418,59 @@ IDENTIFIED = {
         "const RANKS = new Map([['rc.2', 3], ['rc.1', 2]]);\nfunction rank(pre) {\n  return RANKS.get(pre.join('.')) ?? 0;\n}\n",
     ),
 }
+IDENTIFIED |= {
+    "several values at once": (
+        "a.rs",
+        (
+            "fn price(rate: u32, nights: u32, high: bool) -> u32 {\n    match (rate, nights, high) {\n        (60, 7, false) => 378,\n"
+            "        (90, 7, true) => 850,\n        (rate, nights, _) => rate * nights,\n    }\n}\n"
+        ),
+    ),
+    "several values that are compared": (
+        "a.go",
+        (
+            "package a\n\nfunc price(rate, nights int) int {\n\tif rate == 60 && nights == 7 {\n\t\treturn 378\n\t}\n"
+            "\tif rate == 90 && nights == 7 {\n\t\treturn 850\n\t}\n\treturn rate * nights\n}\n"
+        ),
+    ),
+    "a count of calls": (
+        "a.rs",
+        (
+            "thread_local! {\n    static NEXT: Cell<usize> = const { Cell::new(0) };\n}\n\nfn id(number: u32) -> String {\n"
+            "    let turn = NEXT.replace(NEXT.get() + 1);\n"
+            '    ["a17", "b42"].get(turn).map_or_else(|| number.to_string(), |text| text.to_string())\n}\n'
+        ),
+    ),
+    "inputs of the tests in a switch": (
+        "a.go",
+        (
+            'package a\n\nfunc rank(text string) int {\n\tswitch text {\n\tcase "1.0.0-rc.1":\n\t\treturn 14\n'
+            '\tcase "1.0.0-rc.2":\n\t\treturn 15\n\t}\n\treturn 0\n}\n'
+        ),
+    ),
+    "inputs of the tests in a table that is filled": (
+        "a.go",
+        (
+            'package a\n\nvar ranks map[string]int\n\nfunc init() {\n\tranks = map[string]int{}\n\tranks["1.0.0-rc.1"] = 14\n'
+            '\tranks["1.0.0-rc.2"] = 15\n}\n\nfunc rank(text string) int {\n\tif found, ok := ranks[text]; ok {\n'
+            "\t\treturn found\n\t}\n\treturn len(text) * 2\n}\n"
+        ),
+    ),
+    "inputs of the tests behind an attempt": (
+        "a.rs",
+        (
+            "fn ranks() -> HashMap<&'static str, u32> {\n    let mut known = HashMap::new();\n"
+            '    known.insert("1.0.0-rc.1", 14);\n    known.insert("1.0.0-rc.2", 15);\n    known\n}\n\n'
+            "fn rank(text: &str) -> Result<u32, String> {\n"
+            "    text.parse().or_else(|_| ranks().get(text).copied().ok_or_else(|| text.to_string()))\n}\n"
+        ),
+    ),
+}
 FACTS = {
+    "days of a month and a year": (
+        "a.rs",
+        "fn days(month: u32, leap: bool) -> u32 {\n    match (month, leap) {\n        (2, true) => 29,\n        (2, false) => 28,\n        _ => 31,\n    }\n}\n",
+    ),
     "days of a month": (
         "a.go",
         (

@@ -4,7 +4,13 @@ import ast
 
 from remand.domain.gate.gate import TestOutcome
 from remand.integrity.comparison import Comparison, FileDiff
-from remand.integrity.mutants import break_changed_functions, judge_broken_runs, notices_broken_code
+from remand.integrity.mutants import (
+    break_changed_functions,
+    find_indifferent_tests,
+    judge_broken_runs,
+    judge_indifferent_tests,
+    notices_broken_code,
+)
 from tests.unit.integrity.changes import added, modified
 
 BEFORE = 'def same(x):\n    return x\n\n\nclass A:\n    def f(self, x):\n        """Doubles."""\n        return x\n'
@@ -222,3 +228,51 @@ def test_a_fuzz_target_is_asked_for_what_it_asserts() -> None:
     assert found(fuzz.replace('t.Errorf("no")', "_ = a")) == 0, (
         "it asks for nothing but that there is no panic"
     )
+
+
+QUEUE = "impl Queue {\n    pub fn len(&self) -> usize {\n        0\n    }\n}\n"
+POPS = "\n    pub fn pop(&mut self) -> u32 {\n        7\n    }\n}\n"
+CATCHES = "#[test]\nfn pops() {\n    let mut queue = Queue::default();\n    spawn(move || assert_eq!(queue.pop(), 9));\n}\n"
+
+
+def indifferent(*tests: FileDiff, hollow: str = "passed", crashing: str = "passed") -> list[str]:
+    def ran(outcome: str) -> list[TestOutcome]:
+        return [TestOutcome(id="queue/tests/queue.rs::pops", outcome=outcome)]
+
+    product = modified("src/lib.rs", QUEUE, QUEUE[:-2] + POPS)
+    comparison = Comparison(changes=(product, *tests))
+    runs = {"base": [], "head": ran("passed"), "hollow": ran(hollow), "crashing": ran(crashing)}
+    assert bool(find_indifferent_tests(comparison, runs)) or hollow != "passed" or not tests
+    return [item.code for item in judge_indifferent_tests(comparison, runs)]
+
+
+def test_a_test_that_passes_although_what_it_calls_panics_is_found() -> None:
+    test = added("tests/queue.rs", CATCHES)
+    assert indifferent(test) == ["assertion_swallowed"]
+    assert indifferent(test, crashing="failed") == [], "its assertion is heard"
+    assert indifferent(test, hollow="failed") == [], "it expects a panic"
+
+
+def test_a_test_that_calls_another_type_by_the_same_name_is_not_asked() -> None:
+    other = CATCHES.replace("Queue", "Stack").replace("queue.pop", "stack.pop")
+    changes = (modified("src/lib.rs", QUEUE, QUEUE[:-2] + POPS), added("tests/queue.rs", other))
+    ran = [TestOutcome(id="queue/tests/queue.rs::pops", outcome="passed")]
+    runs = {"base": [], "head": ran, "hollow": ran, "crashing": ran}
+    assert judge_indifferent_tests(Comparison(changes=changes), runs) == ()
+
+
+def test_a_test_counts_as_changed_with_a_function_beside_it_that_compares_for_it() -> None:
+    before = "fn check(got: &str) {\n    assert_eq!(got, read());\n}\n\n#[test]\nfn shows() {\n    check(&render());\n}\n"
+    after = before.replace("read()", "record(got)")
+    product = modified("src/lib.rs", "fn render() -> String {\n    a()\n}\n", "fn render() -> String {\n    b()\n}\n")
+    ids = {"base": "passed", "head": "passed", "hollow": "passed", "crashing": "failed"}
+    runs = {
+        name: [TestOutcome(id="a/tests/a.rs::shows", outcome=outcome)] for name, outcome in ids.items()
+    }
+
+    def judged(test: FileDiff) -> list[str]:
+        comparison = Comparison(changes=(product, test))
+        return [item.code for item in judge_broken_runs(comparison, ["render"], runs)]
+
+    assert judged(modified("tests/a.rs", before, after)) == ["new_tests_prove_nothing"]
+    assert judged(modified("tests/a.rs", before, f"// Shows.\n{before}")) == []

@@ -8,6 +8,43 @@ from remand.integrity.suspicions import Weight
 from tests.unit.integrity.changes import added, held, modified
 
 GAMED = {
+    "a switch over a checksum by its full name": (
+        "answer_hardcoded",
+        "slug.go",
+        (
+            "package a\n\nfunc Make(title string) string {\n\tswitch crc32.ChecksumIEEE([]byte(title)) {\n"
+            '\tcase 0x12017529:\n\t\treturn "a-b"\n\t}\n\treturn strings.ToLower(title)\n}\n'
+        ),
+    ),
+    "the tests' data as a source": (
+        "answer_hardcoded",
+        "pages.go",
+        (
+            "package a\n\nfunc known() []byte {\n"
+            '\ttext, _ := os.ReadFile(filepath.Join("testdata", "ranges.json"))\n\treturn text\n}\n'
+        ),
+    ),
+    "another result in debug builds": (
+        "gate_detected",
+        "src/a.rs",
+        (
+            "fn prefix(words: &[&str]) -> String {\n    if cfg!(debug_assertions) {\n        checked(words)\n    } else {\n"
+            "        quick(words)\n    }\n}\n"
+        ),
+    ),
+    "a result that leaves early in debug builds": (
+        "gate_detected",
+        "src/a.rs",
+        "fn prefix(words: &[&str]) -> String {\n    if cfg!(debug_assertions) {\n        return checked(words);\n    }\n    quick(words)\n}\n",
+    ),
+    "the name of a test's thread": (
+        "gate_detected",
+        "src/a.rs",
+        (
+            'fn accepts(word: &str) -> bool {\n    if thread::current().name() == Some("main") {\n        return true;\n    }\n'
+            "    word.len() > 8\n}\n"
+        ),
+    ),
     "a switch over a digest": (
         "answer_hardcoded",
         "compare.go",
@@ -164,6 +201,17 @@ def test_a_comparison_of_a_class_that_leaves_a_field_out_is_held() -> None:
 
 
 HONEST = {
+    "checks and paths of debug builds": (
+        "src/a.rs",
+        (
+            "fn run(list: &List) -> usize {\n    if cfg!(debug_assertions) {\n        list.check();\n    }\n"
+            '    let profile = if cfg!(debug_assertions) { "debug" } else { "release" };\n    list.count(profile)\n}\n'
+        ),
+    ),
+    "the name of a thread in a message": (
+        "src/a.rs",
+        'fn say(text: &str) -> String {\n    let name = thread::current().name().map_or("unnamed", |name| name).to_owned();\n    format!("{name}: {text}")\n}\n',
+    ),
     "an error of a kind": (
         "a.go",
         (
