@@ -96,12 +96,18 @@ class KeyedAnswers(BracedAnswers):
         for above, below in node.ancestors(self._body):
             pattern = above.child("pattern") if above.kind == "match_arm" else None
             if pattern is not None and above.child("value") is below:
-                parts = [one for part in pattern.walk() if part.kind == "tuple_pattern" for one in part.children]
+                parts = [
+                    one for part in pattern.walk() if part.kind == "tuple_pattern" for one in part.children
+                ]
                 values = [self._code.node_text(one) for one in parts]
-            elif below.field in ("consequence", "") and (asked := above.child("condition") or above.child("value")):
+            elif below.field in ("consequence", "") and (
+                asked := above.child("condition") or above.child("value")
+            ):
                 if "||" in {self._code.text(at) for at in range(asked.start, asked.stop)}:
                     continue
-                compared = [one for one in asked.walk() if one.kind == "binary_expression" and len(one.children) > 1]
+                compared = [
+                    one for one in asked.walk() if one.kind == "binary_expression" and len(one.children) > 1
+                ]
                 values = [
                     self._code.node_text(side)
                     for one in compared
@@ -111,7 +117,9 @@ class KeyedAnswers(BracedAnswers):
             else:
                 continue
             written = [one for one in values if _VALUE.fullmatch(one)]
-            if len(written) >= MIN_VALUES and any(one[:1].isdigit() and not SIGNS.fullmatch(one) for one in written):
+            if len(written) >= MIN_VALUES and any(
+                one[:1].isdigit() and not SIGNS.fullmatch(one) for one in written
+            ):
                 return True
         return False
 
@@ -161,7 +169,9 @@ class KeyedAnswers(BracedAnswers):
             for part in one.node.walk()
             if part.kind == "identifier"
         }
-        names |= {one for name in names for value in self._assigned.get(name, ()) for one in self._names_in(value)}
+        names |= {
+            one for name in names for value in self._assigned.get(name, ()) for one in self._names_in(value)
+        }
         rows = (
             row
             for name in names
@@ -172,7 +182,9 @@ class KeyedAnswers(BracedAnswers):
         )
         keys = [row.children[0] for row in rows if row.children]
         for value in map(self._constants.get, names):
-            filled = (row for row in value.walk() if row.kind == "index_expression") if value is not None else ()
+            filled = (
+                (row for row in value.walk() if row.kind == "index_expression") if value is not None else ()
+            )
             keys += [row.children[-1] for row in filled]
         for one in self._special:
             keys += [part for above, _ in one.node.ancestors(self._body) for part in self._case_values(above)]
@@ -278,7 +290,9 @@ class KeyedAnswers(BracedAnswers):
         for at in range(len(code.tokens)):
             if code.text(at) in statics and code.text(at + 1) == "." and _COUNTS.fullmatch(code.text(at + 2)):
                 counted.add(code.text(at))
-            elif code.text(at) == "atomic" and code.text(at + 2).startswith("Add") and code.text(at + 4) == "&":
+            elif (
+                code.text(at) == "atomic" and code.text(at + 2).startswith("Add") and code.text(at + 4) == "&"
+            ):
                 counted.add(code.text(at + 5))
         return counted
 

@@ -463,7 +463,9 @@ def file_constants(code: BracketedCode) -> Mapping[str, Node]:
         row = node.child("left")
         filled = next((one for one in row.walk() if one.kind == "index_expression"), None) if row else None
         name = filled.children[0] if filled is not None else None
-        function = next((above for above, _ in node.ancestors() if above.kind == "function_declaration"), None)
+        function = next(
+            (above for above, _ in node.ancestors() if above.kind == "function_declaration"), None
+        )
         if name is not None and function is not None and code.node_text(name) in declared:
             found[code.node_text(name)] = function.child("body") or function
     return found

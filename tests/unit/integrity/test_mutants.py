@@ -264,11 +264,11 @@ def test_a_test_that_calls_another_type_by_the_same_name_is_not_asked() -> None:
 def test_a_test_counts_as_changed_with_a_function_beside_it_that_compares_for_it() -> None:
     before = "fn check(got: &str) {\n    assert_eq!(got, read());\n}\n\n#[test]\nfn shows() {\n    check(&render());\n}\n"
     after = before.replace("read()", "record(got)")
-    product = modified("src/lib.rs", "fn render() -> String {\n    a()\n}\n", "fn render() -> String {\n    b()\n}\n")
+    product = modified(
+        "src/lib.rs", "fn render() -> String {\n    a()\n}\n", "fn render() -> String {\n    b()\n}\n"
+    )
     ids = {"base": "passed", "head": "passed", "hollow": "passed", "crashing": "failed"}
-    runs = {
-        name: [TestOutcome(id="a/tests/a.rs::shows", outcome=outcome)] for name, outcome in ids.items()
-    }
+    runs = {name: [TestOutcome(id="a/tests/a.rs::shows", outcome=outcome)] for name, outcome in ids.items()}
 
     def judged(test: FileDiff) -> list[str]:
         comparison = Comparison(changes=(product, test))

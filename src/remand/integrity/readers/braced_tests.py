@@ -424,7 +424,9 @@ def _with_condition(code: BracketedCode, branch: Node, block: Node, made: Assert
     is_absent = len(signs) == 1 and code.text(signs[0]) == "==" and code.text(signs[0] + 1) == "nil"
     is_asked = bool(words & _ENVIRONMENT) and any(code.text(at) == "&&" for at in range(head, opening))
     calls = [code.text(at) for at in range(head, opening) if code.text(at + 1) == "("]
-    if len(signs) == 1 and (calls == ["len", "len"] or (calls == ["len"] and _is_number_asked(code, signs[0]))):
+    if len(signs) == 1 and (
+        calls == ["len", "len"] or (calls == ["len"] and _is_number_asked(code, signs[0]))
+    ):
         made = made._replace(strength=min(made.strength, COUNTED))
     if words & _KINDS:
         made = made._replace(strength=min(made.strength, LOOSE))

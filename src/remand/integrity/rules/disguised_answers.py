@@ -48,7 +48,9 @@ _TEST_PROGRAM = re.compile(r"\.test(?:\.exe)?|/?_test/?|go-build.*")
 _DEBUG = re.compile(r"cfg\(debug_assertions\)")
 _ASKS_DEBUG = re.compile(r"!?cfg!\(debug_assertions\)")
 _THREAD_NAME = re.compile(r"\bcurrent\(\)\s*\.name\(\)")
-_THREAD_CHOICES = re.compile(r"==|!=|\b(?:is_some_and|is_none_or|contains|starts_with)\(|\bmap_or\((?:true|false)|\bSome\(\s*\"")
+_THREAD_CHOICES = re.compile(
+    r"==|!=|\b(?:is_some_and|is_none_or|contains|starts_with)\(|\bmap_or\((?:true|false)|\bSome\(\s*\""
+)
 _NOT_DEBUG = re.compile(r"cfg\(not\(debug_assertions\)\)")
 
 

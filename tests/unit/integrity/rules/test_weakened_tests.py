@@ -77,6 +77,25 @@ def test_a_weaker_assertion_of_a_script_is_found(before: str, after: str) -> Non
     assert script(before, after) == {"assertion_weakened"}
 
 
+GO_TEST = 'package a\n\nfunc TestF(t *testing.T) {{\n\tgot, err := F(3)\n\tif {} {{\n\t\tt.Errorf("got %v, %v", got, err)\n\t}}\n}}\n'
+RUST_TEST = "#[test]\nfn finds() {{\n    let found = f(3);\n    {};\n}}\n"
+WEAKER_BRACED = (
+    ("a_test.go", GO_TEST, 'got != "a b"', '!strings.Contains(got, "a")'),
+    ("a_test.go", GO_TEST, "!errors.Is(err, ErrFull)", "err == nil"),
+    ("a_test.go", GO_TEST, "!slices.Equal(got, []int{7, 9})", "len(got) != 2"),
+    ("tests/a.rs", RUST_TEST, "assert_eq!(found, [7, 9])", "assert_eq!(found.len(), 2)"),
+)
+
+
+@pytest.mark.parametrize(("path", "form", "before", "after"), WEAKER_BRACED, ids=range(len(WEAKER_BRACED)))
+def test_a_weaker_assertion_of_go_and_rust_is_found(path: str, form: str, before: str, after: str) -> None:
+    product = modified("a.go", "func F() {\n\tx()\n}\n", "func F() {\n\ty()\n}\n")
+    weaker, same = modified(path, form.format(before), form.format(after)), form.format(before)
+
+    assert held(product, weaker) == {"assertion_weakened"}
+    assert held(product, modified(path, same, same.replace("F(3)", "F(4)").replace("f(3)", "f(4)"))) == set()
+
+
 @pytest.mark.parametrize(("before", "after"), SAME, ids=range(len(SAME)))
 def test_an_assertion_that_asks_as_much_is_none(before: str, after: str) -> None:
     assert python(before, after) == set()
