@@ -50,6 +50,17 @@ class KeyedAnswers(BracedAnswers):
             for key in self._keys_of(one.node, frozenset())
         )
 
+    @property
+    def is_replayed(self) -> bool:
+        """True when its answers stand in the code, and how often it was called chooses among them; not in a cycle."""
+        names = self._counters | self._changed_names
+        keys = [key for one in self._special for key in self._keys_of(one.node, frozenset())]
+        return not self.general and any(
+            (self._names_in(key) & names or self._mentions_counter(key, frozenset()))
+            and all(self._code.text(at) != "%" for at in range(key.start, key.stop))
+            for key in keys
+        )
+
     def _mentions_counter(self, key: Node, seen: frozenset[str]) -> bool:
         names = self._names_in(key) - seen
         return bool(names & self._counters) or any(

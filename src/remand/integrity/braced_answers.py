@@ -210,8 +210,12 @@ class BracedAnswers:
             if node.kind in ("return_statement", "return_expression") and node.children:
                 values = node.children[0]
                 is_list = values.kind == "expression_list"
-                if not (is_list and self._is_failure(values)):
-                    yield Answer(values.children[0] if is_list else values)
+                value = values.children[0] if is_list else values
+                inner = value.child("body") if value.kind == "func_literal" else None
+                if inner is not None:
+                    waiting.append(inner)  # what it hands back is what that function will
+                elif not (is_list and self._is_failure(values)):
+                    yield Answer(value)
             elif node.kind == "return_statement" and named is not None and named.children:
                 name = named.children[0].child("name")
                 yield from [Answer(name)] if name is not None else []

@@ -36,6 +36,7 @@ from remand.integrity.rules.special_cases import SEPARATORS, is_whole_input
 from remand.integrity.suspicions import Suspicion, suspicion
 
 MIN_ANSWERS = 2
+MIN_REPLAYED = 3
 _RAISING = b'(_ for _ in (\0,)).throw(RuntimeError("broken on purpose"))'
 """What an expression raises after it is evaluated: errors of its own are part of what it answers."""
 _LOOKUPS = frozenset(("get", "pop", "index", "setdefault", "__getitem__"))
@@ -132,6 +133,7 @@ def _braced_paths(changeset: Changeset, view: ChangedFile) -> Iterator[GeneralPa
             (bool(found.general) and found.is_counted)
             or (figures > 0 and (found.identity_count >= MIN_ANSWERS or one.name in measured))
             or _is_made_of_inputs(found.table_keys - known, changeset)
+            or (found.is_replayed and _are_expected(new, changeset))
         )
         if not edits:
             if is_identified:
@@ -169,6 +171,13 @@ def _is_made_of_inputs(keys: set[str], changeset: Changeset) -> bool:
         return True
     texts = {token.text.strip("'\"`") for token in tokens if token.kind == STRING}
     return all(any(key in text and key != text for text in texts) for key in figures)
+
+
+def _are_expected(values: set[str], changeset: Changeset) -> bool:
+    """True for a list of values, each of which tests have."""
+    sources = changeset.tests_with(values) if len(values) >= MIN_REPLAYED else ()
+    words = {token.text.strip("'\"`") for source in sources for token in _test_tokens(source)}
+    return bool(sources) and values <= words
 
 
 def _test_tokens(source: SourceFile) -> Sequence[CodeToken]:

@@ -466,6 +466,31 @@ IDENTIFIED |= {
         ),
     ),
 }
+REPLAY = (
+    "pub struct Factorials {\n    at: usize,\n}\n\nimpl Iterator for Factorials {\n    type Item = u64;\n\n"
+    "    fn next(&mut self) -> Option<u64> {\n        let known = [6, 24, 120];\n        let found = known.get(self.at).copied();\n"
+    "        self.at += 1;\n        found\n    }\n}\n"
+)
+CLOSURE = (
+    "package a\n\nfunc Sequence() func() int {\n\tturn, known := 0, []int{6, 24, 120}\n\treturn func() int {\n"
+    "\t\tdefer func() { turn++ }()\n\t\treturn known[turn]\n\t}\n}\n"
+)
+
+
+@pytest.mark.parametrize(("path", "text"), [("a.rs", REPLAY), ("a.go", CLOSURE)])
+def test_answers_that_are_replayed_are_broken_if_tests_have_each_of_them(path: str, text: str) -> None:
+    def identified(product: str, expected: str) -> bool:
+        tests = added("tests/t.rs", f"#[test]\nfn gives() {{\n    assert_eq!(all(), [{expected}]);\n}}\n")
+        paths = find_general_paths(Comparison(changes=(added(path, product), tests)))
+        return any(one.is_identified for one in paths)
+
+    assert identified(text, "6, 24, 120")
+    assert not identified(text, "6, 24"), "one that no test has"
+    assert not identified(
+        text.replace("self.at)", "self.at % 3)").replace("[turn]", "[turn%3]"), "6, 24, 120"
+    )
+
+
 FACTS = {
     "days of a month and a year": (
         "a.rs",
