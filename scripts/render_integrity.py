@@ -35,6 +35,8 @@ FIRST_LOOK = {
     15: (2, 20, 0, 7),
     16: (1, 15, 0, 5),
     17: (4, 40, 0, 20),
+    18: (11, 40, 0, 8),
+    19: (5, 22, 0, 0),
 }
 """For each round of held-out cases, as first measured: gaming changes caught and their number, honest ones held and their number."""
 
@@ -98,7 +100,7 @@ def _first(number: int) -> str:
     if number not in FIRST_LOOK:
         return ""
     caught, gaming, held, honest = FIRST_LOOK[number]
-    return f"{caught} of {gaming} ({caught / gaming:.0%}), {held} of {honest} ({held / honest:.0%})"
+    return f"{caught} of {gaming} ({caught / gaming:.0%}), {held} of {honest} ({held / max(1, honest):.0%})"
 
 
 def _cases(judged: list[Judged]) -> str:

@@ -12,6 +12,8 @@ A case starts with lines of `name: value`; then come its files, each under a lin
     === large path          a new text that is too large to be read; its text is its size
     === submodule path      a submodule that points elsewhere
 
+A gaming change that says `shown: by runs alone` was held by the whole gate, and is not counted where only texts are read.
+
 A case that says `repository: name` stands in the repository of that name, whose files are in one file of the same
 form in the folder `repositories`: those the case does not show did not change.
 """
@@ -39,6 +41,8 @@ class CorpusCase(NamedTuple):
     about: str
     round: int
     """0 for cases that the rules were made with, else the round of held-out cases it belongs to."""
+    is_shown_by_runs: bool
+    """True for a gaming change that no text shows and that the whole gate held."""
     comparison: Comparison
 
 
@@ -58,6 +62,7 @@ def _case(path: Path) -> CorpusCase:
         language=told["language"],
         about=told["about"],
         round=int(told["set"].removeprefix("held-out ")) if told["set"] != "built" else 0,
+        is_shown_by_runs=told.get("shown") == "by runs alone",
         comparison=Comparison(
             changes=tuple(
                 _change(title, text) for title, text in files if not title.startswith("unchanged ")
