@@ -255,10 +255,12 @@ def test_a_test_that_passes_although_what_it_calls_panics_is_found() -> None:
 
 def test_a_test_that_calls_another_type_by_the_same_name_is_not_asked() -> None:
     other = CATCHES.replace("Queue", "Stack").replace("queue.pop", "stack.pop")
-    changes = (modified("src/lib.rs", QUEUE, QUEUE[:-2] + POPS), added("tests/queue.rs", other))
+    double = f"{CATCHES}\nimpl Pops for Double {{\n    fn pop(&mut self) -> u32 {{\n        9\n    }}\n}}\n"
     ran = [TestOutcome(id="queue/tests/queue.rs::pops", outcome="passed")]
     runs = {"base": [], "head": ran, "hollow": ran, "crashing": ran}
-    assert judge_indifferent_tests(Comparison(changes=changes), runs) == ()
+    for text in (other, double):
+        changes = (modified("src/lib.rs", QUEUE, QUEUE[:-2] + POPS), added("tests/queue.rs", text))
+        assert judge_indifferent_tests(Comparison(changes=changes), runs) == ()
 
 
 def test_a_test_counts_as_changed_with_a_function_beside_it_that_compares_for_it() -> None:
