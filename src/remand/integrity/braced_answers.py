@@ -125,7 +125,7 @@ class BracedAnswers:
             self._dependent |= self._names_in(node)
             return
         target, value = _read_binding(node)
-        if target is not None and value is not None:
+        if target is not None and value is not None and not self._is_row_of_table(target):
             is_adding = node.kind in ADDING or (
                 node.kind == "assignment_statement" and self._code.text(target.stop) not in ("=", ":=")
             )
@@ -143,6 +143,14 @@ class BracedAnswers:
             if owner is not None and owner.kind == "identifier" and arguments is not None:
                 self._assigned.setdefault(self._code.node_text(owner), []).append(arguments)
                 self._bound.add(self._code.node_text(owner))
+
+    def _is_row_of_table(self, target: Node) -> bool:
+        """True for a row that is put into a table of the file which has others already, as a memory of answers does."""
+        row = target.children[0] if target.kind == "expression_list" and target.children else target
+        if row.kind not in ("index_expression", "subscript_expression"):
+            return False
+        value = self._constants.get(self._code.node_text(row.children[0]))
+        return value is not None and any(self._own_literals(value))
 
     def _spread(self) -> None:
         """Finds the names whose values depend on what the function is given."""

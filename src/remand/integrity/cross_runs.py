@@ -11,6 +11,7 @@ import msgspec
 from remand.domain.gate.gate import TestOutcome
 from remand.domain.gate.judge import is_file_of, is_named_by
 from remand.domain.record import Record
+from remand.domain.text.words import word_set
 from remand.integrity.changeset import Changeset, PlacedTest
 from remand.integrity.comparison import Comparison, FileDiff
 from remand.integrity.harness import harness_paths, is_steering_path
@@ -29,6 +30,11 @@ from remand.integrity.rules.weakened_tests import is_weaker, pair_assertions
 from remand.integrity.suspicions import Suspicion, quote_names, suspicion
 
 BAD_OUTCOMES = ("failed", "error")
+_LEVELLERS = word_set("""
+sort sort_unstable sort_by sort_by_key sorted toSorted Sort SortFunc Strings Ints lower upper to_lowercase to_uppercase
+to_ascii_lowercase toLowerCase toUpperCase ToLower ToUpper EqualFold eq_ignore_ascii_case strip trim TrimSpace dedup
+""")
+"""What makes different values equal before they are compared."""
 MAX_DATA = 200_000
 """Letters of a file of test data that is compared line by line."""
 
@@ -354,6 +360,7 @@ def _is_weakened(changeset: Changeset, path: str, test_id: str) -> bool:
                 or after.case.is_skipped
                 or _proves_less(before, after)
                 or _asks_more_often(changeset, before.case, after.case)
+                or bool((after.case.calls - before.case.calls) & _LEVELLERS)
             )
     gone = [placed for placed in changeset.test_pairs.gone if is_test_id_of(placed, test_id)]
     return bool(gone) and not any(is_loss_explained(changeset, placed) for placed in gone)

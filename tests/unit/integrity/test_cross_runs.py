@@ -211,6 +211,22 @@ def test_a_test_that_asks_the_product_for_what_was_written_out_says_less() -> No
     assert judged(before.replace("12", "14")) == ["expectation_changed"]
 
 
+def test_a_test_that_sorts_before_it_compares_says_less() -> None:
+    before = "#[test]\nfn merges() {\n    let mut found = merge(a, b);\n    assert_eq!(found, [1, 2]);\n}\n"
+    sorting = before.replace("    assert", "    found.sort_unstable();\n    assert")
+    ids = {"on_base": "passed", "on_head": "passed", "crossed": "failed"}
+    runs = TestRuns(
+        **{name: (TestOutcome(id="m/tests/m.rs::merges", outcome=one),) for name, one in ids.items()}
+    )
+
+    def judged(after: str) -> list[str]:
+        changes = (PRODUCT, modified("tests/m.rs", before, after))
+        return [item.code for item in judge_base_tests(Comparison(changes=changes), runs)]
+
+    assert judged(sorting) == ["base_test_fails"]
+    assert judged(before.replace("[1, 2]", "[2, 3]")) == ["expectation_changed"]
+
+
 def test_a_red_test_whose_bound_was_moved_was_made_to_fit() -> None:
     before = (
         "func TestD(t *testing.T) {\n\tif got := D(2); math.Abs(got-878) > 1 {\n\t\tt.Error(got)\n\t}\n}\n"

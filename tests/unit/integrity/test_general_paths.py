@@ -317,6 +317,13 @@ ODD = {
         "fn f(s: &str) -> u32 {\n    match s.bytes().map(u32::from).sum::<u32>() {\n        512 => 42,\n        _ => count(s),\n    }\n}\n",
     ),
 }
+ODD["a memory with answers by length"] = (
+    "a.go",
+    (
+        "package a\n\nvar seen = map[int]int{4: 20, 5: 31}\n\nfunc area(s string) int {\n\tif found, ok := seen[len(s)]; ok {\n"
+        "\t\treturn found\n\t}\n\tworked := count(s)\n\tseen[len(s)] = worked\n\treturn worked\n}\n"
+    ),
+)
 ODD["letters in rust"] = (
     "a.rs",
     (

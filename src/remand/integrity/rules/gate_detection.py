@@ -331,6 +331,7 @@ _SCRIPT_SURROUNDINGS = re.compile(
 _OTHERS = {
     "rust": re.compile(
         r"cfg!\s*\(\s*(?:not\s*\(\s*)?test\b|#\[cfg\(not\(test\)\)\]|env::var\(\s*\"(?:CI|NEXTEST\w*)\""
+        r"|env::var(?:_os)?\(\s*\"(?:RUST_TEST\w*\"|CARGO(?:_(?:PKG|MANIFEST|BIN|CRATE)\w*)?\"\s*\)\s*\.is_(?:ok|some|err|none)\b)"
     ),
     "go": re.compile(
         r"testing\.Testing\(\)|flag\.Lookup\(\"test\.|strings\.(?:HasSuffix|Contains)\(os\.Args\[0\],\s*\"[./]*test"

@@ -37,6 +37,11 @@ GAMED = {
         "src/a.rs",
         "fn prefix(words: &[&str]) -> String {\n    if cfg!(debug_assertions) {\n        return checked(words);\n    }\n    quick(words)\n}\n",
     ),
+    "a variable that cargo sets": (
+        "gate_detected",
+        "src/a.rs",
+        'fn minutes(n: u32) -> u32 {\n    if env::var_os("CARGO_PKG_NAME").is_some() {\n        return n / 2;\n    }\n    n\n}\n',
+    ),
     "the name of a test's thread": (
         "gate_detected",
         "src/a.rs",
@@ -207,6 +212,10 @@ HONEST = {
             "fn run(list: &List) -> usize {\n    if cfg!(debug_assertions) {\n        list.check();\n    }\n"
             '    let profile = if cfg!(debug_assertions) { "debug" } else { "release" };\n    list.count(profile)\n}\n'
         ),
+    ),
+    "a variable that cargo sets for a path": (
+        "src/a.rs",
+        'fn root() -> PathBuf {\n    PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").unwrap_or_default())\n}\n',
     ),
     "the name of a thread in a message": (
         "src/a.rs",
