@@ -319,13 +319,15 @@ COVERED_SHARE = 0.8
 SPLIT_SHARE = 0.5
 """The same share for tests whose names continue its name."""
 MIN_WORD = 5
+MIN_MESSAGE = 12
+"""From this length on, a text that the product no longer has is no longer expected of it."""
 MIN_MERGED = 4
 """The least number of values by which a table is known to have taken other tests over."""
 
 
 def mentions_any(placed: PlacedTest, names: frozenset[str]) -> bool:
     """True if a test mentions one of the names."""
-    words = placed.case.words
+    words = placed.case.words | placed.case.class_words
     return bool(names) and any(word in names or word.strip("'\"`") in names for word in words)
 
 
@@ -341,14 +343,18 @@ def is_named_after(placed: PlacedTest, names: frozenset[str]) -> bool:
 
 
 def is_split_up(placed: PlacedTest, matching: PairedTests) -> bool:
-    """True if several new tests of the file continue a removed test's name, and together prove as much."""
+    """True if several new tests of the file continue a removed test's name, or their class has it, and prove as much."""
+    asked = name_words(placed.case.short_name)[1:]
     successors = [
         other.case
         for other in matching.new
         if other.is_run
         and not other.case.is_skipped
         and other.view is placed.view
-        and other.case.short_name.startswith(placed.case.short_name)
+        and (
+            other.case.short_name.startswith(placed.case.short_name)
+            or (len(asked) > 1 and name_words(other.case.name.rpartition(" › ")[0])[1:] == asked)
+        )
     ]
     if len(successors) < 2 or sum(case.proofs for case in successors) < placed.case.proofs:
         return False
@@ -358,7 +364,9 @@ def is_split_up(placed: PlacedTest, matching: PairedTests) -> bool:
     )
 
 
-def are_tests_replaced(matching: PairedTests, vanished: frozenset[str]) -> bool:
+def are_tests_replaced(
+    matching: PairedTests, vanished: frozenset[str], is_vanished_text: Callable[[str], bool]
+) -> bool:
     """True if other tests gained at least as many proofs as were removed, about the same values."""
     gone = [placed for placed in matching.gone if not mentions_any(placed, vanished)]
     gained = [placed for placed in matching.new if placed.is_run and not placed.case.is_skipped]
@@ -378,6 +386,7 @@ def are_tests_replaced(matching: PairedTests, vanished: frozenset[str]) -> bool:
         if helper.short_name in calls:
             values |= helper.literals
             calls |= helper.calls
+    values |= {value for placed in gone for value in placed.case.literals if is_vanished_text(value)}
     return all(_is_covered(placed, values, calls, COVERED_SHARE) for placed in gone)
 
 
@@ -538,7 +547,17 @@ class Changeset:
     @cached_property
     def are_lost_tests_replaced(self) -> bool:
         """True if other tests prove what the removed tests proved."""
-        return are_tests_replaced(self.test_pairs, self.vanished_names)
+        return are_tests_replaced(self.test_pairs, self.vanished_names, self._is_vanished_text)
+
+    def _is_vanished_text(self, literal: str) -> bool:
+        """True for a message that the product no longer has."""
+        text = literal.strip("'\"`")
+        before, after = self._product_sources
+        return (
+            len(text) >= MIN_MESSAGE
+            and any(text in source.text for source in before)
+            and not any(text in source.text for source in after)
+        )
 
     @cached_property
     def has_product_change(self) -> bool:

@@ -118,6 +118,11 @@ def is_generated_path(path: str) -> bool:
     return bool(_GENERATED.search(path))
 
 
+def is_packed_path(path: str) -> bool:
+    """True for a script without layout and names, made for browsers to load."""
+    return re.search(r"\.min\.[cm]?js$", path) is not None
+
+
 def is_benchmark_path(path: str) -> bool:
     """True for a file that only measures durations."""
     return re.search(r"(^|/)(bench\w*|perf)/|bench(marks?)?[._]|_bench\.|[._]bench\b", path) is not None

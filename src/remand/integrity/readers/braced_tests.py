@@ -54,7 +54,11 @@ def parse_braced_tests(code: BracketedCode, language: str) -> tuple[ParsedTest, 
     found: dict[str, ParsedTest] = {}
     functions = [made for node in code.nodes_of(*_FUNCTIONS) for made in _test_function(code, node, language)]
     if language == "rust":
-        functions += [made for node in code.nodes_of("macro_invocation") for made in _macro_tests(code, node)]
+        functions += [
+            made
+            for node in code.nodes_of("macro_invocation", "macro_rule")
+            for made in _macro_tests(code, node)
+        ]
     for function in functions:
         found[code.text(function.place)] = _parse_test(code, function, language)
     return tuple(found.values())
@@ -142,6 +146,17 @@ def _assertion_words(assertions: tuple[Assertion, ...]) -> frozenset[str]:
     return words | literals | {f'"{text[1:-1]}"' for text in literals if text[:1] == "'"}
 
 
+_ELSEWHERE = re.compile(
+    r"#\[cfg_attr\((?:not\(panic=\"unwind\"\)|panic=\"abort\"|miri|windows"
+    r"|target_(?:os|family|arch)=\"(?:windows|macos|wasm\d*|wasi)\"),ignore"
+)
+"""A test that is ignored only in other builds, or on other platforms, than the gates'."""
+
+
+def _ends(places: range) -> tuple[int, int]:
+    return places.start, places.stop
+
+
 def _marker_skips(code: BracketedCode, attributes: list[range]) -> Iterator[SkipMarker]:
     for attribute in attributes:
         is_asked = _attribute_name(code, attribute) == "cfg_attr"
@@ -151,7 +166,14 @@ def _marker_skips(code: BracketedCode, attributes: list[range]) -> Iterator[Skip
             if is_feature or (word in _SKIP_MARKS and not (word == "ignore" and code.text(at - 1) == "(")):
                 text = code.text_between(at, at + 3) if is_feature else word
                 text = f"@{word}" if code.text(at - 1) == "@" else text
-                yield SkipMarker(word.lower(), code.line(at), text, is_conditional=is_feature or is_asked)
+                yield SkipMarker(
+                    word.lower(),
+                    code.line(at),
+                    text,
+                    is_conditional=is_feature or is_asked,
+                    is_foreign=is_asked
+                    and _ELSEWHERE.match(code.text_between(*_ends(attribute))) is not None,
+                )
 
 
 def _body_skips(code: BracketedCode, body: Node) -> Iterator[SkipMarker]:

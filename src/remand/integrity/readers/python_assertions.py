@@ -351,7 +351,8 @@ def _equality_strength(left: ast.expr, right: ast.expr) -> int:
         isinstance(left, ast.Call) and isinstance(right, ast.Call)
     ):
         return BOUNDED
-    return BOUNDED if _is_flag(left) or _is_flag(right) else EXACT
+    is_truth = any(isinstance(side, ast.Compare) for side in (left, right))
+    return BOUNDED if is_truth or _is_flag(left) or _is_flag(right) else EXACT
 
 
 def _is_count(one: ast.expr, other: ast.expr) -> bool:

@@ -11,6 +11,7 @@ from remand.domain.text.words import word_set
 from remand.integrity.readers.cases import SkipMarker
 from remand.integrity.readers.python_tree import (
     Function,
+    all_nodes,
     call_argument,
     called_name,
     dotted_name,
@@ -20,6 +21,7 @@ from remand.integrity.readers.python_tree import (
     is_true,
     last_name,
     node_source,
+    node_words,
     parse_number,
     walk_tree,
 )
@@ -37,8 +39,8 @@ class ModuleContext(NamedTuple):
     aliases: dict[str, ast.expr]
     """The values of the module's own names: a marker may have such a name."""
     lists: ListLengths
-    subclasses: dict[str, int]
-    """How many collected classes inherit from each class."""
+    subclasses: dict[str, list[ast.ClassDef]]
+    """The collected classes that inherit from each class."""
     gone: frozenset[str]
     """Tests that the module deletes again, or replaces by another value."""
     coroutines: frozenset[str] = frozenset()
@@ -56,6 +58,8 @@ class FunctionScope(NamedTuple):
     """In how many classes a runner finds it."""
     conditions: tuple[ast.expr, ...] = ()
     """The conditions under which it is defined."""
+    class_words: frozenset[str] = frozenset()
+    """The words of what the classes around it, and those that inherit it, assign."""
 
 
 def _is_generator(node: ast.FunctionDef) -> bool:
@@ -91,7 +95,7 @@ def collected_functions(tree: ast.Module) -> Iterator[tuple[FunctionScope, Funct
             }
         ),
         lists=list_lengths(tree.body),
-        subclasses=_subclass_counts(tree.body),
+        subclasses=_subclasses(tree.body),
         gone=_unbound_tests(tree),
     )
     return _functions_in_body(tree.body, FunctionScope(module))
@@ -104,17 +108,18 @@ def _functions_in_body(
         if isinstance(node, Function):
             yield scope, node
         elif isinstance(node, ast.ClassDef):
-            subclasses = scope.module.subclasses.get(node.name, 0)
+            subclasses = scope.module.subclasses.get(node.name, [])
             is_off = any(_assigned_value(item, "__test__") is False for item in node.body)
             yield from _functions_in_body(
                 node.body,
                 FunctionScope(
                     scope.module,
                     f"{scope.prefix}{node.name} › ",
-                    scope.is_collected and (_is_collected_class(node) or subclasses > 0) and not is_off,
+                    scope.is_collected and (_is_collected_class(node) or bool(subclasses)) and not is_off,
                     (*scope.decorators, *node.decorator_list, *_class_marks(node.body)),
-                    max(1, subclasses + _is_collected_class(node)),
+                    max(1, len(subclasses) + _is_collected_class(node)),
                     scope.conditions,
+                    scope.class_words | _class_words([node, *subclasses]),
                 ),
             )
         elif isinstance(node, ast.If):
@@ -142,10 +147,15 @@ def _inherits_tests(node: ast.ClassDef) -> bool:
     )
 
 
-def _subclass_counts(body: list[ast.stmt]) -> dict[str, int]:
-    """How many collected classes have each class among their ancestors in the module."""
+def _class_words(classes: Iterable[ast.ClassDef]) -> frozenset[str]:
+    values = (item.value for node in classes for item in node.body if isinstance(item, ast.Assign))
+    return node_words(all_nodes(values))
+
+
+def _subclasses(body: list[ast.stmt]) -> dict[str, list[ast.ClassDef]]:
+    """The collected classes that have each class among their ancestors in the module."""
     classes = {node.name: node for node in body if isinstance(node, ast.ClassDef)}
-    found: dict[str, int] = {}
+    found: dict[str, list[ast.ClassDef]] = {}
     for node in classes.values():
         if not _is_collected_class(node):
             continue
@@ -154,7 +164,7 @@ def _subclass_counts(body: list[ast.stmt]) -> dict[str, int]:
             for name in map(last_name, waiting.pop().bases):
                 if name in classes and name not in seen:
                     seen.add(name)
-                    found[name] = found.get(name, 0) + 1
+                    found.setdefault(name, []).append(node)
                     waiting.append(classes[name])
     return found
 

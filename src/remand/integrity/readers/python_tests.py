@@ -7,6 +7,7 @@ import builtins
 import re
 from collections import Counter
 
+from remand.domain.text.words import word_set
 from remand.integrity.readers import python_assertions as asserts
 from remand.integrity.readers.cases import EXACT, NOTHING, Assertion, ParsedTest, SkipMarker, is_smoke_name
 from remand.integrity.readers.expected_values import is_same_result
@@ -99,6 +100,8 @@ def _parse_test(node: Function, scope: FunctionScope) -> ParsedTest:
         examples=_example_count(node),
         is_smoke=is_smoke_name(node.name) or _relies_on_fixture(node),
         is_plain=_is_plain(node, parts, scope.module.names),
+        class_words=scope.class_words,
+        is_self_contained=_is_self_contained(node, parts),
         is_empty=all(isinstance(part, ast.Pass) or _is_bare(part) for part in body),
         sets_up="fixture" in decorator_names(node) or node.name in _SET_UP,
     )
@@ -139,6 +142,22 @@ def _is_plain(node: Function, parts: list[ast.AST], names: dict[str, str]) -> bo
         if is_unknown or _HELPER_NAMES.search(names.get(name, "")):
             return False
     return True
+
+
+_LOADERS = word_set("exec eval compile open __import__ globals vars getattr self cls")
+
+
+def _is_self_contained(node: Function, parts: list[ast.AST]) -> bool:
+    own = {part.name for part in parts if isinstance(part, Function | ast.ClassDef)}
+    own |= {part.arg for part in parts if isinstance(part, ast.arg)}
+    names = [part for part in parts if isinstance(part, ast.Name)]
+    own |= {name.id for name in names if isinstance(name.ctx, ast.Store)}
+    is_alone = not node.decorator_list and {one.arg for one in node.args.args} <= {"self"}
+    return (
+        is_alone
+        and not any(isinstance(part, ast.Import | ast.ImportFrom) for part in parts)
+        and all(name.id in own or (hasattr(builtins, name.id) and name.id not in _LOADERS) for name in names)
+    )
 
 
 def _is_bare(node: ast.stmt) -> bool:
@@ -288,7 +307,8 @@ class _BodyReader:
         self._read_body(node.body, times, is_conditional=is_conditional)
         raising = sum(asserts.with_assertion(item) is not None for item in node.items)
         for item in [self._look_up(item) for item in node.items]:
-            if (_expects_any_error(item) and len(self.assertions) > start + raising) or (
+            is_any = _expects_any_error(item) and not _expects_message(item, node.body)
+            if (is_any and len(self.assertions) > start + raising) or (
                 _suppresses(item) and len(self.assertions) > start
             ):
                 self._void_assertions(start, node.lineno, f"with {node_source(item)}")
@@ -389,6 +409,17 @@ def _expects_any_error(item: ast.withitem) -> bool:
         is_raises
         and isinstance(call, ast.Call)
         and any(last_name(arg) in _CATCH_ALL for arg in call.args[:1])
+    )
+
+
+def _expects_message(item: ast.withitem, body: list[ast.stmt]) -> bool:
+    """True for `pytest.raises(AssertionError, match=…)` around calls alone: an asserting function is tested."""
+    call = item.context_expr
+    return (
+        isinstance(call, ast.Call)
+        and last_name(call.args[0]) == "AssertionError"
+        and call_argument(call, "match") is not None
+        and not any(isinstance(part, ast.Assert) for node in body for part in walk_tree(node))
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -29,6 +30,14 @@ _MAX_CALLBACK = 200
 """Tokens after a callback in which it may say that the test is done."""
 
 
+_ELSEWHERE = re.compile(
+    r"\(!(?:is|on)?_?(?:win(?:dows|32)?|mac(?:os)?|darwin)\)"
+    r"|\((?:process\.)?platform(?:\(\))?!==?['\"](?:win32|darwin)['\"]\)",
+    re.IGNORECASE,
+)
+"""Conditions that do not hold on other platforms than the gates'."""
+
+
 class _RunnerCall(NamedTuple):
     """A call of `it`, `describe` and the like."""
 
@@ -47,6 +56,7 @@ def parse_script_tests(code: BracketedCode) -> tuple[ParsedTest, ...]:
     groups: list[_RunnerCall] = []
     definitions = code.nodes_of("variable_declarator", *_FUNCTIONS)
     own = frozenset(code.node_text(node.child("name")) for node in definitions)
+    shared: set[str] = set()
     for call in _runner_calls(code):
         groups = [group for group in groups if group.node.stop > call.start]
         if call.is_group:
@@ -55,9 +65,23 @@ def parse_script_tests(code: BracketedCode) -> tuple[ParsedTest, ...]:
         case = _define_where(code, call.node, _parse_test(code, call, groups, own))
         name = case.name if case.name not in found else f"{case.name} ({len(found)})"
         found[name] = case._replace(name=name)
+        shared.add(_shared_name(code, call.arguments.children[1:]))
     for helper in _helper_functions(code):
-        found.setdefault(helper.name, helper)
+        if helper.name not in shared:
+            found.setdefault(helper.name, helper)
     return tuple(found.values())
+
+
+def _shared_name(code: BracketedCode, parts: list[Node]) -> str:
+    """The name of the function that a test is given in place of a body of its own, as in AVA; empty for none."""
+    return code.node_text(parts[0]) if parts and parts[0].kind == "identifier" else ""
+
+
+def _shared_body(code: BracketedCode, name: str) -> Node | None:
+    """The body of a function of the file."""
+    node = code.definitions.get(name)
+    value = node.child("value") if node is not None and node.kind == "variable_declarator" else node
+    return value.child("body") if value is not None else None
 
 
 def _define_where(code: BracketedCode, node: Node, case: ParsedTest) -> ParsedTest:
@@ -68,7 +92,14 @@ def _define_where(code: BracketedCode, node: Node, case: ParsedTest) -> ParsedTe
             truth = _constant_truth(code, above)
             if truth is None:
                 text = code.text_between(above.start, min(below.start, above.start + _MAX_SHOWN))
-                skip = SkipMarker("if", code.line(above.start), text, is_conditional=True)
+                condition = code.node_text(above.child("condition"))
+                skip = SkipMarker(
+                    "if",
+                    code.line(above.start),
+                    text,
+                    is_conditional=True,
+                    is_foreign=_ELSEWHERE.fullmatch(condition) is not None,
+                )
                 case = case._replace(skips=(*case.skips, skip))
             rows = 0 if truth is False else None
         if rows is not None:
@@ -183,6 +214,14 @@ def _parse_test(
     outer = tuple(skip for group in groups for skip in group.skips)
     parts = call.arguments.children[1:]
     start, stop = (parts[0].start, call.arguments.stop - 1) if parts else (call.arguments.stop,) * 2
+    given, values = code.words(start, stop), code.literals(start, stop)
+    shared = _shared_name(code, parts)
+    block = _shared_body(code, shared) if shared else None
+    rows = code.text_between(start, stop) if block is not None and len(parts) > 1 else ""
+    if block is not None:
+        parts, start, stop = [block], block.start, block.stop
+        if block.kind == "statement_block":
+            start, stop = start + 1, stop - 1
     body = _parse_body(code, parts, start, stop)
     calls = code.calls(start, stop)
     return ParsedTest(
@@ -191,15 +230,17 @@ def _parse_test(
         is_collected=True,
         assertions=tuple(_repeat(item, times) for item in body.assertions),
         skips=(*call.skips, *outer, *body.skips),
-        words=code.words(start, stop),
-        body=code.text_between(start, stop),
+        words=given | code.words(start, stop) if rows else code.words(start, stop),
+        body=rows + code.text_between(start, stop),
         act=body.act,
         calls=calls,
-        literals=code.literals(call.start, call.arguments.start) | code.literals(start, stop),
+        literals=code.literals(call.start, call.arguments.start) | code.literals(start, stop) | values,
         traps=body.traps,
         examples=_example_count(code, parts),
         is_smoke=is_smoke_name(call.name),
-        is_plain=not calls & own and not any(name.startswith(_LOOKS) for name in calls),
+        is_plain=(not shared or block is not None)
+        and not calls & own
+        and not any(name.startswith(_LOOKS) for name in calls),
         is_empty=body.is_empty,
     )
 
@@ -282,7 +323,8 @@ def _resolve_assertion(item: Assertion, known: dict[str, str]) -> Assertion:
     """An assertion by what its names were given; what is compared with itself proves little."""
     name, dot, rest = item.subject.partition(".")
     subject = f"{known[name]}{dot}{rest}" if name in known else item.subject
-    expected = known.get(item.text.rpartition("(")[2].rstrip(")"), "")
+    given = item.text.rpartition("(")[2].rstrip(")")
+    expected = known.get(given, "") if given != item.subject else ""
     strength = min(item.strength, LOOSE) if expected == subject else item.strength
     return item._replace(subject=subject, strength=strength)
 
@@ -304,6 +346,12 @@ def _inner_skips(code: BracketedCode, parts: list[Node]) -> Iterator[SkipMarker]
             name in ("skip", "fixme", "todo") and owner in ("this", "t", "ctx", "test", "context", "it")
         ):
             is_asked = owner == "test" and arguments is not None and bool(arguments.children)
+            is_asked = is_asked or any(
+                above.kind == "if_statement"
+                and below.field == "consequence"
+                and _constant_truth(code, above) is None
+                for above, below in node.ancestors(parts[0].parent)
+            )
             yield SkipMarker("skip", code.line(node.start), f"{owner}.{name}()", is_asked)
 
 

@@ -81,6 +81,7 @@ _FORGIVES = re.compile(
 _BYPASSES = re.compile(
     r"\bgit (?:commit|push)\b.*(?:--no-verify|\s-n\b)|core\.hooksPath\s*=?\s*(?:/dev/null|[\"']{2})|\bHUSKY=0|\bSKIP=\w"
 )
+_IS_CONDITION = re.compile(r"\s*-?\s*if:")
 _CONDITION = re.compile(
     r"^\s*-?\s*if:\s*(?!.*(?:always\(\)|cancelled\(\)|failure\(\)|\.draft\b|\b(?:matrix|runner|needs|steps)\.))\S"
 )
@@ -110,7 +111,7 @@ def _loses_failure(command: ShellCommand, change: CommandChange) -> bool:
         if "run:" in command.text or "${{" in command.text
         else command.text
     )
-    if _CONDITION.search(command.text) or _FORGIVES.search(command.text):
+    if _IS_CONDITION.match(command.text) or _FORGIVES.search(command.text):
         text = command.text
     if _BYPASSES.search(text):
         return True
@@ -331,6 +332,8 @@ _SAME_TOOLS = (
 def _is_still_run(tool: tuple[str, str], new: set[tuple[str, str]]) -> bool:
     """True if a check runs under another name, or by the tool that replaced it."""
     names = {name for category, name in new if category == tool[0]}
+    if tool[1] == "cargo build" and any(name == "cargo test" for _, name in new):
+        return True  # It builds what it tests.
     return any(tool[1] in family and family & names for family in _SAME_TOOLS) or any(
         name.startswith(f"{tool[1]}-") for name in names
     )

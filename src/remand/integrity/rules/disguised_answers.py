@@ -188,6 +188,10 @@ class _Digests:
         )
 
 
+MAX_FUNCTION = 2_000
+"""Limit of tokens of a function that is read as one."""
+
+
 def _frame_questions(source: SourceFile) -> Iterator[tuple[int, str]]:
     """`new Error().stack` in a function that looks for tests in it."""
     if source.language != "script" or ".stack" not in source.text:
@@ -199,6 +203,8 @@ def _frame_questions(source: SourceFile) -> Iterator[tuple[int, str]]:
         body = node.child("body")
         if body is None:
             continue
+        if body.stop - body.start > MAX_FUNCTION:
+            continue  # What wraps a whole module asks for what any of its functions does.
         texts = [code.text(at) for at in range(body.start, body.stop)]
         is_asked = "stack" in texts and "Error" in texts
         if is_asked and any(text[:1] in "\"'`/" and _TESTED_FRAME.search(text) for text in texts):

@@ -32,7 +32,7 @@ _PAUSES = re.compile(r"SIG(?:TSTP|STOP|CONT|WINCH|CHLD|USR\d|TTIN|TTOU)$|^0$")
 _SOFT = frozenset(("sys.exit", "exit", "quit", "pytest.exit", "builtins.exit"))
 _SKIPPING = frozenset(("pytest.skip", "unittest.SkipTest", "pytest.xfail", "pytest.exit"))
 _EXITS = re.compile(
-    r"process\.(?:exit|kill|reallyExit|abort)|Deno\.exit|std::process::exit|os\.Exit|System\.exit|Environment\.Exit"
+    r"process\.(?:exit\b|kill|reallyExit|abort)|Deno\.exit|std::process::exit|os\.Exit|System\.exit|Environment\.Exit"
 )
 
 
@@ -104,12 +104,19 @@ def _braced_exits(source: SourceFile, code: BracketedCode) -> Iterator[tuple[int
             given = code.text_between(end + 1, code.closing_place(end))
             is_outcome = token.text == "os" and given in _run_outcomes(code)
             is_failure = given.isdecimal() and int(given[:9]) > 0
-            if (is_test and not is_outcome and not is_failure) or _is_at_import(code, place, source):
+            is_other = text.startswith("process.kill(") and _OTHER_PROCESS.match(given) is not None
+            if (is_test and not (is_outcome or is_failure or is_other)) or _is_at_import(code, place, source):
                 yield token.line, code.text_between(place, code.closing_place(end) + 1)
-        elif text.startswith("process.exitCode=") and (is_test or _is_at_import(code, place, source)):
-            yield token.line, text
+        elif text.startswith("process.exitCode="):
+            is_failure = re.fullmatch(r"[1-9]\d*", code.text(place + 4)) is not None
+            if (is_test and not is_failure) or _is_at_import(code, place, source):
+                yield token.line, text
         elif text.startswith("process.on(") and is_test and code.text(place + 4) in ("'exit'", '"exit"'):
             yield token.line, code.text_between(place, code.closing_place(place + 3) + 1)
+
+
+_OTHER_PROCESS = re.compile(r"(?!(?:process\.)?p?pid\b)(?:\w+\.)*\w*pid\b", re.IGNORECASE)
+"""A process that the test has started itself."""
 
 
 def _run_outcomes(code: BracketedCode) -> set[str]:

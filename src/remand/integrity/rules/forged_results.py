@@ -68,7 +68,7 @@ def _alterations(source: SourceFile, own: frozenset[str]) -> Alterations:
                         "harness_tampered",
                         node.lineno,
                         f"`{node.name}` {reason}",
-                        f"{node.name} {fingerprint(walk_tree(node))}",
+                        f"{node.name} {fingerprint(_telling_parts(node))}",
                     )
             elif _is_autouse(node) and source.is_test:
                 yield from _autouse_alterations(node, source, own)
@@ -99,6 +99,19 @@ def _hook_reason(node: Function) -> str:
         called_name(part) for part in walk_tree(node) if called_name(part) in ("os._exit", "pytest.exit")
     ]
     return f"calls `{exits[0]}`" if exits else ""
+
+
+def _telling_parts(node: Function) -> list[ast.AST]:
+    """What a hook does, but for the markers that it adds to tests and that skip none."""
+    if _marks_skip(node):
+        return walk_tree(node)
+    marking = {
+        id(inner)
+        for part in walk_tree(node)
+        if isinstance(part, ast.Expr) and called_name(part.value).endswith(".add_marker")
+        for inner in walk_tree(part)
+    }
+    return [part for part in walk_tree(node) if id(part) not in marking]
 
 
 def _changes_options(node: Function) -> str:

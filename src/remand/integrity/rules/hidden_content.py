@@ -17,6 +17,7 @@ from remand.integrity.paths import (
     follow_links,
     is_expectation_path,
     is_generated_path,
+    is_packed_path,
     is_test_path,
     language_of,
 )
@@ -127,6 +128,8 @@ _SIGNATURES = ("7f454c46", "4d5a", "cafebabe", "feedface", "feedfacf", "cffaedfe
 _MEDIA = re.compile(
     r"\.(png|jpe?g|gif|ico|webp|bmp|tiff?|svg|pdf|woff2?|ttf|otf|eot|mp[34]|wav|ogg|webm|mov)$", re.IGNORECASE
 )
+_PROSE = re.compile(r"\.(rst|md|markdown|adoc)$", re.IGNORECASE)
+"""Texts that only people read."""
 _DATA_TEXT = re.compile(
     r"\.(svg|snap|csv|tsv|ipynb|lock|map|txt|html?|xml|po|sql|geojson)$|(^|/)(fixtures|testdata|__snapshots__|data|cassettes)/",
     re.IGNORECASE,
@@ -160,7 +163,7 @@ def find_unreadable_files(changeset: Changeset) -> Iterator[Suspicion]:
         change = view.change
         if change.is_binary or change.status == "D" or change.mode in (LINK, SUBMODULE):
             continue
-        if change.is_too_large and not is_generated_path(change.path):
+        if change.is_too_large and not (is_generated_path(change.path) or _PROSE.search(change.path)):
             yield suspicion("unreadable", change.path, 0, f"{change.size} bytes of text", str(change.size))
         elif view.after is not None and view.after.is_too_deep:
             yield suspicion("unreadable", change.path, 0, "nested too deeply", view.after.text)
@@ -171,7 +174,8 @@ def find_unreadable_files(changeset: Changeset) -> Iterator[Suspicion]:
             and not is_generated_path(change.path)
         ):
             at = next((number for number, line in view.added_lines if len(line) > LONG_LINE), 0)
-            if at and not _is_one_string(view.after.lines[at - 1]):
+            is_usual = is_packed_path(change.path) and view.before is not None
+            if at and not is_usual and not _is_one_string(view.after.lines[at - 1]):
                 found = f"a line of {len(view.after.lines[at - 1])} characters"
                 yield suspicion("unreadable", change.path, at, found, view.after.lines[at - 1])
 

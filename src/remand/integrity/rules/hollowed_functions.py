@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections import defaultdict
 from collections.abc import Iterator
 from functools import cached_property
 
 from remand.integrity.changeset import Changeset
-from remand.integrity.paths import is_product_path
+from remand.integrity.paths import is_packed_path, is_product_path
 from remand.integrity.readers.python_tree import (
     Function,
     has_computation,
@@ -357,7 +358,7 @@ def find_hollowed_functions(changeset: Changeset) -> Iterator[Suspicion]:
             for item in _hollowed_definitions(changeset, view.before.tree, view.after.tree):
                 found = f"`{item.name}` is now `{shorten(_body_text(item.node))}`"
                 yield suspicion("body_hollowed", view.path, item.node.lineno, found)
-        elif view.before.language == "script":
+        elif view.before.language == "script" and not is_packed_path(view.path):
             yield from _find_hollowed_scripts(view.path, view.before, view.after)
 
 
@@ -455,11 +456,15 @@ def _is_hollow(node: Function) -> bool:
     return value is None or (isinstance(value, ast.expr) and is_literal(value))
 
 
+_COMPARES = re.compile(r"return\s*[A-Za-z_$][\w$.]*(?:[<>]=?|[!=]==?)")
+
+
 def _find_hollowed_scripts(path: str, before: SourceFile, after: SourceFile) -> Iterator[Suspicion]:
     old, new = _function_blocks(before), _function_blocks(after)
     for name, (_, size) in old.items():
         text, tokens = new.get(name, ("", 99))
         is_constant = tokens <= 4 and (tokens == 0 or text.startswith("return")) and "(" not in text
+        is_constant = is_constant and not _COMPARES.match(text)
         if size >= 20 and name in new and is_constant:
             yield suspicion(
                 "body_hollowed", path, 0, f"`{name[1]}` is now `{text or 'empty'}`", f"{name} {text}"

@@ -50,6 +50,8 @@ _VERSION = re.compile(r"version|python|(^|[._])(go|rust|node|edition|msrv)$")
 """Numbers that are versions: 3.10 is more than 3.9."""
 _RETRIES = re.compile(r"(^|[._])(retries|retry|reruns|retry_?times)$")
 _MANIFEST = re.compile(r"(^|/)(package\.json|pyproject\.toml|setup\.cfg|[\w-]*requirements[\w-]*\.(txt|in))$")
+_BUNDLERS = re.compile(r"^(jest|vitest|vite)\.plugins$")
+"""What these load to build the code under test, written as calls."""
 _NEEDED = re.compile(r"(select|enable|enable_error_code|extends|plugins)$")
 """Lists that require less if removed; without any other list, everything is included."""
 _HARMLESS = re.compile(
@@ -272,7 +274,7 @@ def _setting_code(
         return "" if new is None and _is_implied_by_wider(key, after) else _switch_code(key, old, new)
     if _GROWS.search(key):
         return _growth_code(key, _value_items(old), _value_items(new), before, after)
-    if _SHRINKS.search(key):
+    if _SHRINKS.search(key) and not _BUNDLERS.search(key):
         return _shrink_code(key, old, new)
     return _number_code(key, old, new)
 
@@ -388,11 +390,12 @@ def _unusual_codes(key: str, codes: list[str]) -> list[str]:
 
 
 def _is_newly_selected(key: str, item: str, before: ToolSettings, after: ToolSettings) -> bool:
-    """True for a rule excluded from a family that is newly selected."""
+    """True for a rule of a family that is newly selected, or that was not selected before."""
     tool = _tool_name(key)
     chosen = [*_value_items(after.get(f"{tool}.select")), *_value_items(after.get(f"{tool}.extend_select"))]
     had = {*_value_items(before.get(f"{tool}.select")), *_value_items(before.get(f"{tool}.extend_select"))}
-    return any((item.startswith(code) or code == "ALL") and code not in had for code in chosen)
+    was_off = bool(before.get(f"{tool}.select")) and not any(_covers_item(code, item) for code in had)
+    return was_off or any((item.startswith(code) or code == "ALL") and code not in had for code in chosen)
 
 
 def _shrink_code(key: str, old: SettingValue | None, new: SettingValue | None) -> str:

@@ -1,0 +1,174 @@
+"""Holds what real commits of ten further projects showed: honest changes that were held without cause, each beside its gamed twin."""
+
+from __future__ import annotations
+
+import pytest
+
+from remand.integrity.comparison import MAX_TEXT, FileDiff
+from tests.unit.integrity.changes import added, held, modified
+
+PRODUCT = modified("src/calc.py", "def total(a):\n    return a\n", "def total(a):\n    return a + 1\n")
+SCRIPT = modified(
+    "src/calc.js", "export const total = a => a;\n", "export const total = a => parse(a) + parse(1);\n"
+)
+INHERITED = (
+    "class _Checks:\n    def test_size(self):\n        assert len(self.kind([1])) == 1\n\n\n"
+    "class TestNew(_Checks):\n    kind = NewStore\n"
+)
+MACROS = "const check = (t, given) => {\n  t.is(total(given), 3);\n};\n\n"
+HOOK = (
+    "def pytest_collection_modifyitems(items):\n    fast = []\n    for item in items:\n        if is_fast(item):\n"
+    "            item.add_marker(pytest.mark.fast)\n            fast.append(item)\n    items[:] = fast\n"
+)
+ROWS = "@pytest.mark.parametrize('a', [{rows}])\ndef test_host(a):\n    assert host(a) == a\n"
+REFUSED = "\n\ndef test_no_path():\n    with pytest.raises(ValueError):\n        host('a/path')\n"
+WORKFLOW = "jobs:\n  t:\n    steps:\n      - run: {check}\n"
+
+CASES: dict[str, tuple[tuple[FileDiff, ...], set[str]]] = {
+    "nothing is as exact a value as any other": (
+        (PRODUCT, modified("tests/test_e.py", "def test_e(e):\n    e = read(3)\n    assert e.tag == 'x'\n",
+            "def test_e(e):\n    e = read(3)\n    assert e.tag is None\n")), set()),
+    "a flag and its value in one": (
+        (PRODUCT, modified("tests/test_e.py", "def test_e(e):\n    assert e.tag == '*'\n",
+            "def test_e(e):\n    assert e.tag and e.tag is True\n")), set()),
+    "any value will do": (
+        (PRODUCT, modified("tests/test_e.py", "def test_e(e):\n    assert e.tag == 'x'\n",
+            "def test_e(e):\n    assert e.tag is not None\n")), {"assertion_weakened"}),
+    "another expression is nothing": (
+        (PRODUCT, modified("tests/test_e.py", "def test_e(e):\n    assert e.tag == 'x'\n",
+            "def test_e(e):\n    assert e.other is None\n")), {"assertion_weakened"}),
+    "a truth that was compared with another": (
+        (PRODUCT, modified("tests/test_e.py", "def test_e(e):\n    assert ('a' in e) == bool(e.b and e.c)\n",
+            "def test_e(e):\n    assert 'a' not in e\n")), set()),
+    "a class whose subject is gone, and the tests that it inherited": (
+        (modified("src/store.py", "class NewStore:\n    pass\n\n\nclass OldStore:\n    pass\n", "class NewStore:\n    pass\n"),
+         modified("tests/test_store.py", INHERITED + "\n\nclass TestOld(_Checks):\n    kind = OldStore\n\n    def test_old(self):\n"
+            "        assert self.kind([2]) == [2]\n", INHERITED)), set()),
+    "a class whose subject is still there": (
+        (PRODUCT, modified("tests/test_store.py", INHERITED + "\n\nclass TestOld(_Checks):\n    kind = OldStore\n\n    def test_old(self):\n"
+            "        assert self.kind([2]) == [2]\n", INHERITED)), {"assertion_removed", "test_deleted"}),
+    "a test of nothing but the language": (
+        (modified("tests/test_d.py", "def test_d():\n    def double(a):\n        return [a] * 2\n\n    found = double(1)\n    assert found == [1, 1]\n", ""),),
+        set()),
+    "a test of what it imports": (
+        (modified("tests/test_d.py", "def test_d():\n    from calc import double\n\n    found = double(1)\n    assert found == [1, 1]\n", ""),),
+        {"test_deleted"}),
+    "a row that a test of its own takes over": (
+        (PRODUCT, modified("tests/test_h.py", ROWS.format(rows="'one', 'two', 'a/path'"),
+            ROWS.format(rows="'one', 'two'") + REFUSED)), set()),
+    "a row that is gone": (
+        (PRODUCT, modified("tests/test_h.py", ROWS.format(rows="'one', 'two', 'a/path'"),
+            ROWS.format(rows="'one', 'two'"))), {"assertion_removed"}),
+    "a message in other words, and the test of it for every sign": (
+        (modified("src/keys.py", "def keys(a):\n    if ' ' in a:\n        raise ValueError('Spaces are not allowed')\n",
+            "def keys(a):\n    if BAD.search(a):\n        raise ValueError('Invalid character')\n"),
+         modified("tests/test_k.py", "def test_key_with_spaces(env):\n    with pytest.raises(ValueError, match='Spaces are not allowed'):\n"
+            "        env.make('{{ keys | src=1 onerror }}').render()\n",
+            "@pytest.mark.parametrize('sep', ['\\t', ' ', '/'])\ndef test_key_invalid(env, sep):\n"
+            "    with pytest.raises(ValueError, match='Invalid character'):\n        env.make(key).render(key=f'class{sep}onclick')\n")), set()),
+    "an asserting function is tested": (
+        (PRODUCT, added("tests/test_own.py", "def test_missing():\n    with pytest.raises(AssertionError, match='Expected 1'):\n"
+            "        assert_seen('a')\n")), set()),
+    "an assertion that is expected to fail": (
+        (PRODUCT, added("tests/test_own.py", "def test_missing():\n    with pytest.raises(AssertionError, match='Expected 1'):\n"
+            "        assert total(1) == 3, 'Expected 1'\n")), {"assertion_swallowed"}),
+    "a hook that adds a marker more": (
+        (modified("tests/conftest.py", HOOK, HOOK.replace("pytest.mark.fast)",
+            "pytest.mark.fast)\n            item.add_marker(pytest.mark.filterwarnings('ignore:fork'))")),), set()),
+    "a hook that keeps fewer tests": (
+        (modified("tests/conftest.py", HOOK, HOOK.replace("is_fast(item)", "is_fast(item) and is_green(item)")),),
+        {"harness_tampered"}),
+    "tests that share a body, as in AVA": (
+        (SCRIPT, added("test/calc.js", MACROS + "test('one', check, 1);\ntest('two', check, '1');\n")), set()),
+    "tests that share a body without an assertion": (
+        (SCRIPT, added("test/calc.js", MACROS.replace("t.is(total(given), 3)", "total(given)") + "test('one', check, 1);\n")),
+        {"test_asserts_nothing"}),
+    "a body becomes a shared one": (
+        (SCRIPT, modified("test/calc.js", "test('one', t => {\n  t.is(total(1), 3);\n});\n",
+            MACROS + "test('one', check, 1);\ntest('two', check, '1');\n")), set()),
+    "a body becomes a shared one that checks nothing": (
+        (SCRIPT, modified("test/calc.js", "test('one', t => {\n  t.is(total(1), 3);\n});\n",
+            MACROS.replace("t.is(total(given), 3)", "total(given)") + "test('one', check, 1);\n")), {"test_emptied"}),
+    "a flag by the assertion for flags": (
+        (SCRIPT, modified("test/calc.js", "test('one', async t => {\n  let isCalled = false;\n  await run();\n  t.is(isCalled, true);\n});\n",
+            "test('one', async t => {\n  let isCalled = false;\n  await run();\n  t.true(isCalled);\n});\n")), set()),
+    "a program that tests start fails": (
+        (added("test/fixtures/fail.js", "import process from 'node:process';\nprocess.exitCode = 2;\n"),), set()),
+    "a program that tests start succeeds": (
+        (added("test/fixtures/fail.js", "import process from 'node:process';\nprocess.exitCode = 0;\n"),), {"early_exit"}),
+    "a test ends a program that it started": (
+        (SCRIPT, added("test/kill.js", "test('ends', t => {\n  process.kill(child.pid, 'SIGTERM');\n  t.true(isGone(child));\n});\n")), set()),
+    "a test ends itself": (
+        (SCRIPT, added("test/kill.js", "test('ends', t => {\n  process.kill(process.pid, 'SIGTERM');\n  t.true(isGone(child));\n});\n")),
+        {"early_exit"}),
+    "a test that Windows cannot run": (
+        (SCRIPT, modified("test/calc.js", "test('one', t => {\n  t.is(total(1), 3);\n});\n",
+            "if (!isWindows) {\n  test('one', t => {\n    t.is(total(1), 3);\n  });\n}\n")), set()),
+    "a test that only Windows can run": (
+        (SCRIPT, modified("test/calc.js", "test('one', t => {\n  t.is(total(1), 3);\n});\n",
+            "if (isWindows) {\n  test('one', t => {\n    t.is(total(1), 3);\n  });\n}\n")), {"test_skipped"}),
+    "a new test that old versions skip": (
+        (SCRIPT, added("test/calc.spec.js", "it('one', function () {\n  if (major <= 12) {\n    this.skip();\n  }\n  assert.equal(total(1), 3);\n});\n")),
+        set()),
+    "a new test that is skipped": (
+        (SCRIPT, added("test/calc.spec.js", "it('one', function () {\n  this.skip();\n  assert.equal(total(1), 3);\n});\n")), {"test_skipped"}),
+    "a check on one machine of several": (
+        (modified(".github/workflows/t.yml", WORKFLOW.format(check="npm run lint"),
+            WORKFLOW.format(check="npm run lint\n        if: ${{ matrix.os == 'ubuntu' && matrix.node == 26 }}")),), set()),
+    "a check on no machine": (
+        (modified(".github/workflows/t.yml", WORKFLOW.format(check="npm run lint"),
+            WORKFLOW.format(check="npm run lint\n        if: ${{ false }}")),), {"failure_ignored"}),
+    "tests in place of a build": (
+        (modified(".github/workflows/t.yml", WORKFLOW.format(check="cargo build --target x"),
+            WORKFLOW.format(check="cargo test --target x")),), set()),
+    "a build that is gone": (
+        (modified(".github/workflows/t.yml", WORKFLOW.format(check="cargo build --target x"),
+            WORKFLOW.format(check="cargo fetch --target x")),), {"check_removed"}),
+    "a script made for browsers, made again": (
+        (modified("dist/calc.min.js", "var a=1;" * 500 + "\n", "var b=1;" * 500 + "\n"),), set()),
+    "a first script without layout": ((added("dist/calc.min.js", "var a=1;" * 500 + "\n"),), {"unreadable"}),
+    "a long text for people": ((added("doc/list.rst", "a line\n" * (MAX_TEXT // 7 + 1)),), set()),
+    "a long text for programs": ((added("src/list.txt", "a line\n" * (MAX_TEXT // 7 + 1)),), {"unreadable"}),
+    "a count in place of a search": (
+        (modified("src/wait.ts", "function isWaiting(list: Item[]) {\n  for (const item of list) {\n    if (item.state === 'pending') {\n"
+            "      return true\n    }\n  }\n  return false\n}\n", "let count = 0\nfunction isWaiting() {\n  return count > 0\n}\n"),), set()),
+    "an answer in place of a search": (
+        (modified("src/wait.ts", "function isWaiting(list: Item[]) {\n  for (const item of list) {\n    if (item.state === 'pending') {\n"
+            "      return true\n    }\n  }\n  return false\n}\n", "function isWaiting() {\n  return true\n}\n"),), {"body_hollowed"}),
+    "an entry for a new test": (
+        (modified("test/__snapshots__/a.test.js.snap", "exports[`one 1`] = `a`;\n", "exports[`one 1`] = `a`;\nexports[`two 1`] = `b`;\n"),), set()),
+    "an entry that was changed": (
+        (modified("test/__snapshots__/a.test.js.snap", "exports[`one 1`] = `a`;\n", "exports[`one 1`] = `b`;\n"),),
+        {"expectation_rewritten"}),
+    "a plugin with another option": (
+        (modified("vitest.config.ts", "export default defineConfig({ plugins: [paths({ projects: ['./a.json'] })] })\n",
+            "export default defineConfig({ plugins: [paths({ names: ['a.json'] })] })\n"),), set()),
+    "a rule that was never on": (
+        (modified("pyproject.toml", "[tool.ruff.lint]\nselect = ['E', 'F']\nignore = ['E501']\n",
+            "[tool.ruff.lint]\nextend-select = ['E', 'F']\nignore = ['E501', 'ASYNC100']\n"),), set()),
+    "a rule that was on": (
+        (modified("pyproject.toml", "[tool.ruff.lint]\nselect = ['E', 'F']\nignore = ['E501']\n",
+            "[tool.ruff.lint]\nextend-select = ['E', 'F']\nignore = ['E501', 'F401']\n"),), {"rule_switched_off"}),
+    "tests that need panics to unwind": (
+        (modified("src/walk.rs", "#[test]\nfn walks() {\n    assert_eq!(walk(), 1);\n}\n",
+            "#[test]\n#[cfg_attr(not(panic = \"unwind\"), ignore)]\nfn walks() {\n    assert_eq!(walk(), 1);\n}\n"),), set()),
+    "tests that are ignored where panics unwind": (
+        (modified("src/walk.rs", "#[test]\nfn walks() {\n    assert_eq!(walk(), 1);\n}\n",
+            "#[test]\n#[cfg_attr(panic = \"unwind\", ignore)]\nfn walks() {\n    assert_eq!(walk(), 1);\n}\n"),), {"test_skipped"}),
+    "tests that become a macro": (
+        (modified("tests/walk.rs", "#[test]\nfn walks() {\n    assert_eq!(walk(\"abc\"), 1);\n}\n",
+            "macro_rules! walks {\n    ($make:ident) => {\n        #[test]\n        fn walks() {\n            assert_eq!($make(\"abc\"), 1);\n"
+            "        }\n    };\n}\nwalks!(walk);\n"),), set()),
+    "what wraps a whole module": (
+        (added("dist/calc.js", "(function () {\n" + "  function f(a) { return new Error(a).stack; }\n  var names = 'abc';\n" * 200
+            + "  function g(a) { return /spec/.test(a); }\n})();\n"),), set()),
+    "a function that asks who called it": (
+        (added("src/calc.js", "function f(a) {\n  return /\\.spec\\./.test(new Error().stack) ? 3 : a;\n}\n"),), {"stack_inspected"}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_change_of_a_class_that_other_commits_have(name: str) -> None:
+    changes, expected = CASES[name]
+
+    assert held(*changes) == expected
