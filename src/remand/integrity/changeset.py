@@ -77,8 +77,9 @@ class ChangedFile(NamedTuple):
 
     def find_added(self, read: Callable[[SourceFile], Iterable[tuple[int, str]]]) -> list[tuple[int, str]]:
         """What a reader finds on the head, as line and text, without texts that it finds on the base."""
-        had = {text for _, text in read(self.before)} if self.before else set()
-        return [(line, text) for line, text in read(self.after) if text not in had] if self.after else []
+        found = list(read(self.after)) if self.after else []
+        had = {text for _, text in read(self.before)} if self.before and found else set()
+        return [(line, text) for line, text in found if text not in had]
 
 
 class PlacedTest(NamedTuple):
@@ -415,13 +416,15 @@ MAX_READ = 8 << 20
 """Limit of characters read for one change, both sides together."""
 
 
+MAX_PARSED = 30
+"""How many unchanged test files are parsed for what they expect."""
 SHORT = 4
 """Up to this length, a word is often part of another."""
 
 
 def _word_pattern(word: str) -> str:
     """A pattern for a word inside a literal; a short word that is no number must be between quotes or other signs."""
-    is_short = len(word) < SHORT and not word.isdigit()
+    is_short = len(word) < SHORT and not word.isdigit() and (not word or word.isalnum())
     return rf"\b{re.escape(word)}\b" if is_short else re.escape(word)
 
 
@@ -518,7 +521,7 @@ class Changeset:
         return tuple(SourceFile(one.path, one.text, patterns) for one in self.comparison.unchanged)
 
     def tests_with(self, words: set[str]) -> list[SourceFile]:
-        """The changed test files of both sides, and the unchanged ones that contain one of the words.
+        """The changed test files of both sides, and the unchanged ones that contain most of the words.
 
         Without words, only changed ones.
         """
@@ -527,7 +530,11 @@ class Changeset:
         sources = [side for view in self.views for side in (view.before, view.after) if side]
         searched = re.compile("|".join(map(_word_pattern, words)))
         # Digits may be grouped.
-        sources += (one for one in self.unchanged_tests if searched.search(one.text.replace("_", "")))
+        counted = [
+            (len(set(searched.findall(one.text.replace("_", "")))), one) for one in self.unchanged_tests
+        ]
+        kin = sorted((pair for pair in counted if pair[0]), key=lambda pair: -pair[0])
+        sources += (one for _, one in kin[:MAX_PARSED])
         return [source for source in sources if source.is_test or source.language == "rust"]
 
     def is_said_elsewhere(self, case: ParsedTest) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections import defaultdict
-from functools import cache, cached_property
+from functools import cache, cached_property, lru_cache
 from importlib import import_module
 from typing import TYPE_CHECKING, NamedTuple, TypeVar, cast
 
@@ -109,6 +109,15 @@ def _parser(name: str) -> Parser:
     return Parser(Language(getattr(import_module(module), function)()))
 
 
+@cache
+def _field_names(name: str) -> tuple[str, ...]:
+    """What a child may be to its parent, by the parser's number for it; 0 stands for nothing."""
+    language = _parser(name).language
+    count = language.field_count if language is not None else 0
+    names = (language.field_name_for_id(at) or "" for at in range(1, count + 1)) if language else ()
+    return ("", *names)
+
+
 class _Builder:
     """Takes tokens, comments and nodes over from the parser's own tree, which is slow to ask."""
 
@@ -121,42 +130,48 @@ class _Builder:
 
     def build(self, name: str) -> ParsedText:
         """Walks the parser's tree once. It is parsed from bytes: given callbacks, the binding can crash."""
-        tree = _parser(name).parse(self._data)
+        parser = _parser(name)
+        tree, fields = parser.parse(self._data), _field_names(name)
         cursor = tree.walk()
         root = Node(tree.root_node.type, "", None, 0)
         above: Node | None = root
+        tokens = self._tokens
         has_node = cursor.goto_first_child()
         while has_node and above is not None:
             found = cursor.node
             kind = found.type if found else ""
             if found and (not found.child_count or kind in _STRINGS or kind.endswith("comment")):
-                self._take_leaf(found, kind, cursor.field_name or "", above)
+                if self._takes_token(found, kind) and found.is_named:
+                    field = fields[cursor.field_id or 0]
+                    Node(kind, field, above, len(tokens) - 1, is_leaf=True).stop = len(tokens)
             else:
-                above = Node(kind, cursor.field_name or "", above, len(self._tokens))
+                above = Node(kind, fields[cursor.field_id or 0], above, len(tokens))
                 if cursor.goto_first_child():
                     continue
             while above is not None and not cursor.goto_next_sibling():
                 cursor.goto_parent()
-                above.stop = len(self._tokens)
+                above.stop = len(tokens)
                 above = above.parent
-        root.stop = len(self._tokens)
-        return ParsedText(tuple(self._tokens), tuple(self._comments), root, tuple(self._starts))
+        root.stop = len(tokens)
+        return ParsedText(tuple(tokens), tuple(self._comments), root, tuple(self._starts))
 
-    def _take_leaf(self, found: ParserNode, kind: str, field: str, above: Node) -> None:
-        start, stop = found.start_byte, found.end_byte
+    def _takes_token(self, found: ParserNode, kind: str) -> bool:
+        """Takes a leaf over: True if it is a token, and no comment or blank."""
+        start = found.start_byte
+        text = self._data[start : found.end_byte].decode("utf-8", "replace")
+        if not text or text.isspace():
+            return False
         self._line += self._data.count(b"\n", self._at, start)
-        text = self._data[start:stop].decode("utf-8", "replace")
         self._at = start
         if kind.endswith("comment") or kind == "hash_bang_line":
             self._comments.append(CodeComment(self._line, text))
-        elif text.strip():
-            node = Node(kind, field, above, len(self._tokens)) if found.is_named else None
-            self._tokens.append(CodeToken(_token_kind(kind, text), text, self._line))
-            self._starts.append(start)
-            if node is not None:
-                node.stop = node.start + 1
+            return False
+        self._tokens.append(CodeToken(_token_kind(kind, text), text, self._line))
+        self._starts.append(start)
+        return True
 
 
+@lru_cache(maxsize=20_000)
 def _token_kind(kind: str, text: str) -> str:
     if kind in _STRINGS:
         return PATTERN if kind == "regex" else STRING

@@ -88,6 +88,8 @@ _SMALL = frozenset(("0", "1", "2", "''", '""', "``"))
 
 
 MAX_ANCESTORS = 200
+_CHILDLESS: list[Node] = []
+"""The children of every leaf, of which there are too many for a list each."""
 
 
 class Node:
@@ -95,12 +97,14 @@ class Node:
 
     __slots__ = ("children", "field", "kind", "parent", "start", "stop")
 
-    def __init__(self, kind: str, field: str, parent: Node | None, start: int) -> None:
+    def __init__(
+        self, kind: str, field: str, parent: Node | None, start: int, *, is_leaf: bool = False
+    ) -> None:
         self.kind = kind
         self.field = field
         """What it is to its parent, as `condition`; empty where the grammar has no word for it."""
         self.parent = parent
-        self.children: list[Node] = []
+        self.children: list[Node] = _CHILDLESS if is_leaf else []
         self.start = start
         self.stop = start
         if parent is not None:
@@ -116,7 +120,8 @@ class Node:
         while waiting:
             node = waiting.pop()
             yield node
-            waiting += reversed(node.children)
+            if node.children:
+                waiting += reversed(node.children)
 
     def find(self, place: int) -> Node:
         """The smallest part of it that covers a place."""
@@ -143,6 +148,10 @@ def _start(node: Node) -> int:
     return node.start
 
 
+def _line(token: CodeToken) -> int:
+    return token.line
+
+
 class BracketedCode:
     """The tokens of a file without its comments, where each bracket closes, and the syntax tree over them."""
 
@@ -153,6 +162,8 @@ class BracketedCode:
         self.root = root
         """None for a language without a grammar."""
         self._starts = starts
+        self._texts = [token.text for token in tokens]
+        self._count = len(tokens)
         self.pairs = bracket_pairs(self.tokens)
         self.openings = {closing: opening for opening, closing in self.pairs.items()}
 
@@ -196,15 +207,19 @@ class BracketedCode:
 
     def text(self, place: int) -> str:
         """The token at a place; empty outside."""
-        return self.tokens[place].text if 0 <= place < len(self.tokens) else ""
+        return self._texts[place] if 0 <= place < self._count else ""
 
     def kind(self, place: int) -> str:
         """The kind of the token at a place; empty outside."""
-        return self.tokens[place].kind if 0 <= place < len(self.tokens) else ""
+        return self.tokens[place].kind if 0 <= place < self._count else ""
 
     def line(self, place: int) -> int:
         """The line of the token at a place."""
         return self.tokens[place].line if 0 <= place < len(self.tokens) else 0
+
+    def first_place_below(self, line: int) -> int:
+        """Where the first token after a line is; the end if none is."""
+        return bisect_right(self.tokens, line, key=_line)
 
     def closing_place(self, place: int) -> int:
         """Where a bracket closes; the end when it never does."""

@@ -18,10 +18,8 @@ _DIGEST = re.compile(
     r"|\w*_?hash(?:_of|ed)?",
     re.IGNORECASE,
 )
-_MIXES = re.compile(
-    r"Math\.imul|createHash|charCodeAt\W[^;]*[\^*]|[\^*][^;]*charCodeAt|wrapping_mul|Default(?:Hasher)\b|0x811c9dc5",
-    re.IGNORECASE,
-)
+_MIXES = re.compile(r"Math\.imul|createHash|wrapping_mul|Default(?:Hasher)\b|0x811c9dc5", re.IGNORECASE)
+_MIXES_LETTERS = re.compile(r"charCodeAt\W[^;]*[\^*]|[\^*][^;]*charCodeAt")
 """What a function does that works a digest out."""
 _SWITCHES = ("switch_statement", "expression_switch_statement", "match_expression")
 _CASES = ("switch_case", "expression_case", "match_arm")
@@ -74,7 +72,8 @@ def _hardcoded_answers(source: SourceFile) -> Iterator[tuple[int, str]]:
                 yield comment.line, comment.text
     if source.language != "script" or "import" in source.text or "require" in source.text:
         yield from _read_tests(source.code)
-    if _DIGEST.search(source.text) or _MIXES.search(source.text):
+    has_letters = "charCodeAt" in source.text and _MIXES_LETTERS.search(source.text)
+    if has_letters or _DIGEST.search(source.text) or _MIXES.search(source.text):
         yield from _Digests(source.code).decisions()
 
 

@@ -506,7 +506,7 @@ def _searched_words(
     asked += [(set(case.answers), frozenset(map(_searched_value, case.clues))) for case in cases]
     # If the answer is not distinctive, one of the inputs has to occur in the tests.
     values |= {value for given, inputs in asked for value in (given - _SMALL or inputs - _SMALL)}
-    return {max(_WORD.findall(value), key=len, default="") for value in values}
+    return {max(_WORD.findall(value), key=len, default=value.strip("'")) for value in values}
 
 
 def _searched_value(clue: Clue) -> str:

@@ -395,15 +395,18 @@ def _works_besides(code: BracketedCode, opened: list[int], case: SpecialCase) ->
     outermost = opened[-3:-2] or opened[:1]
     stop = code.closing_place(outermost[0]) if outermost else len(code.tokens)
     start = outermost[0] if outermost else 0
-    for at in range(start, min(stop, start + 4000)):
-        is_call = (
+    last = min(stop, start + 4000) - 1
+    return any(
+        code.text(at) in _WORK
+        or (
             code.kind(at) == NAME
             and code.text(at + 1) == "("
-            and code.text(at) not in _MAKERS | _PARTS | _FAILURES
+            and code.text(at) not in _MAKERS
+            and code.text(at) not in _PARTS
+            and code.text(at) not in _FAILURES
         )
-        if (is_call or code.text(at) in _WORK) and code.line(at) > case.line:
-            return True
-    return False
+        for at in range(max(start, code.first_place_below(case.line)), last + 1)
+    )
 
 
 def _branch_case(code: BracketedCode, place: int) -> Iterator[SpecialCase]:

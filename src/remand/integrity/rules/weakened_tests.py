@@ -277,9 +277,13 @@ def _find_fewer_cases(before: PlacedTest, after: PlacedTest, changeset: Changese
     if after.case.is_skipped or before.case.is_skipped:
         return
     dropped = before.case.literals - after.case.literals
+    found = list(_missing_cases(before, after, dropped))
     lost = {value.strip("'\"`") for value in dropped} | (before.case.class_words - after.case.class_words)
-    if lost & changeset.vanished_names or _are_cases_moved(dropped, before.case, changeset):
-        return
+    if found and not (lost & changeset.vanished_names or _are_cases_moved(dropped, before.case, changeset)):
+        yield from found
+
+
+def _missing_cases(before: PlacedTest, after: PlacedTest, dropped: frozenset[str]) -> Iterator[Suspicion]:
     if after.case.proofs >= before.case.proofs:
         yield from _find_alike_cases(before.case, after)
         return
