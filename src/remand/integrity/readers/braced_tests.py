@@ -219,6 +219,8 @@ def _assertions(code: BracketedCode, body: Node, language: str) -> Iterator[Asse
             _strength(code, at, arguments),
             code.literals(at, end),
         )
+        if owner in ("t", "b") and made.strength > NOTHING:
+            made = made._replace(strength=EXACT)  # It fails the test; what it asks is above it.
         made = surroundings.apply_to(made, at, is_reported=owner in ("t", "b") and language == "go")
         yield discount_copies(code, made, (body.start, at), made.text)
 
@@ -490,8 +492,9 @@ def _strength(code: BracketedCode, at: int, arguments: list[tuple[int, int]]) ->
     first = code.text_between(*arguments[0]) if arguments else ""
     if first in ("true", "1 == 1") and name.lower().endswith(("assert", "true")):
         return NOTHING
+    is_own = _OWN_HELPER.fullmatch(name) is not None and code.text(at + 1) == "("
     if len(arguments) > 1 and (
-        first == code.text_between(*arguments[1]) or _are_constant(code, arguments[:2])
+        first == code.text_between(*arguments[1]) or (_are_constant(code, arguments[:2]) and not is_own)
     ):
         return NOTHING if not name.startswith(("Error", "Fatal")) else EXACT
     if name in ("assert_eq", "assert_ne") and first.endswith((".len()", ".count()")):
@@ -501,6 +504,10 @@ def _strength(code: BracketedCode, at: int, arguments: list[tuple[int, int]]) ->
     if name in _BOUNDED and not (name == "assert" and "==" in first and "||" not in first):
         return BOUNDED
     return EXACT
+
+
+_OWN_HELPER = re.compile(r"assert_(?!eq$|ne$|equals?$)[a-z_]+")
+"""A function of the project's own, which asks the product for what it is given."""
 
 
 def _are_constant(code: BracketedCode, arguments: list[tuple[int, int]]) -> bool:

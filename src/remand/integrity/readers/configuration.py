@@ -195,6 +195,8 @@ def _script_settings(source: SourceFile, tool: str) -> Iterator[tuple[str, Setti
     """The settings of a configuration script, as far as they are written literally."""
     code = source.code
     scopes: list[tuple[int, str]] = []
+    projects = -1
+    """Where a list of projects ends: what each of them includes is compared for all together."""
     for place, token in enumerate(code.tokens):
         while scopes and place >= scopes[-1][0]:
             scopes.pop()
@@ -206,7 +208,10 @@ def _script_settings(source: SourceFile, tool: str) -> Iterator[tuple[str, Setti
             scopes.append((code.closing_place(opening), code.text(place - 1).strip("'\"`")))
         elif code.text(opening) == "[":
             items = [code.text_between(*item).strip("'\"`") for item in code.arguments(opening)]
-            yield key, tuple(items)
+            name = code.text(place - 1)
+            projects = max(projects, code.closing_place(opening)) if name == "projects" else projects
+            if place > projects or name not in ("include", "exclude"):
+                yield key, tuple(items)
         elif code.kind(opening) in ("string", "number", "name") and code.text(opening + 1) in (",", "}", ""):
             yield key, _parse_scalar(code.text(opening).strip("'\"`"))
 

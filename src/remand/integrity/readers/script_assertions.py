@@ -21,6 +21,15 @@ match property above below least most false null undefined toThrow toThrowError 
 toContainEqual toHaveBeenCalledTimes truthy falsy notEqual notStrictEqual isTrue isFalse isOk not keys
 members notOk toBeOneOf
 """)
+_BUILT_IN = (
+    _LOOSE
+    | _BOUNDED
+    | word_set("""
+toBe toEqual toStrictEqual toBeNull toBeUndefined toBeNaN toHaveLength toBeCloseTo toMatchSnapshot toMatchInlineSnapshot
+be equal equals eq eql deep lengthOf length closeTo approximately empty finite NaN
+""")
+)
+"""Matchers that look at nothing but their subject; a project's own may ask the product about it."""
 _T_METHODS = word_set("""
 is not deepEqual equal same strictEqual notEqual ok true false truthy falsy throws throwsAsync notThrows
 rejects like match regex snapshot pass fail notOk
@@ -178,7 +187,7 @@ def _expect_assertion(code: BracketedCode, node: Node, arguments: Node) -> Found
     if all(text.startswith(("Object.keys(", "Reflect.ownKeys(")) for text in (subject, *shown[:1])) and shown:
         strength = min(strength, COUNTED)
     if (
-        _is_constant(code, arguments.start + 1, arguments.stop - 1)
+        (chain.names[-1] in _BUILT_IN and _is_constant(code, arguments.start + 1, arguments.stop - 1))
         or shown == [subject]
         or ({"resolves", "rejects"} & set(chain.names) and not is_waited)
     ):

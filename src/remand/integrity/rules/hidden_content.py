@@ -175,14 +175,16 @@ def find_unreadable_files(changeset: Changeset) -> Iterator[Suspicion]:
         ):
             at = next((number for number, line in view.added_lines if len(line) > LONG_LINE), 0)
             is_usual = is_packed_path(change.path) and view.before is not None
-            if at and not is_usual and not _is_one_string(view.after.lines[at - 1]):
+            is_text = at and _is_one_string(view.after.lines[at - 1], has_escapes=view.after.is_test)
+            if at and not is_usual and not is_text:
                 found = f"a line of {len(view.after.lines[at - 1])} characters"
                 yield suspicion("unreadable", change.path, at, found, view.after.lines[at - 1])
 
 
-def _is_one_string(line: str) -> bool:
-    """True for a line that is one long text, such as an embedded picture."""
-    return re.fullmatch(r"[^'\"`]{0,200}(['\"`])[^'\"`\\]*\1[^'\"`]{0,200}", line) is not None
+def _is_one_string(line: str, *, has_escapes: bool) -> bool:
+    """True for a line that is one long text: an embedded picture, or what a test expects to be shown."""
+    inside = r"(?:\\.|(?!\1)[^\\])*" if has_escapes else r"[^'\"`\\]*"
+    return re.fullmatch(rf"[^'\"`]{{0,200}}(['\"`]){inside}\1[^'\"`]{{0,200}}", line) is not None
 
 
 def find_oversized_change(changeset: Changeset) -> Iterator[Suspicion]:

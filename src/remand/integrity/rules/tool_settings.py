@@ -97,7 +97,8 @@ _STRICT_FLAGS = re.compile(
 
 _NO_CHECKERS = re.compile(
     r"(flit|hatch|setuptools|poetry|pdm|uv|maturin|scikit_build|cibuildwheel|towncrier|bumpversion|commitizen|semantic_release"
-    r"|check_manifest|codespell|interrogate|black|isort|tox|testenv|coverage\.paths|check_wheel_contents|typos)\b"
+    r"|check_manifest|codespell|interrogate|black|isort|tox|testenv|coverage\.paths|check_wheel_contents|typos"
+    r"|cargo\.package)\b"
 )
 """Tables that package, format or describe the project; tox's commands are read as commands."""
 _IGNORED_OUTCOME = re.compile(r"\.ignore_(errors|outcome)$")
@@ -400,6 +401,8 @@ def _is_newly_selected(key: str, item: str, before: ToolSettings, after: ToolSet
 
 def _shrink_code(key: str, old: SettingValue | None, new: SettingValue | None) -> str:
     had, has = _value_items(old), _value_items(new)
+    if key.endswith("projects") and all(item.startswith("{") for item in (*had, *has)):
+        return "tests_left_out" if len(has) < len(had) or _leaves_out_more(had, has) else ""
     if key.endswith("filterwarnings"):
         is_wide = any(re.fullmatch(r"ignore(::\w*Warning)?", item) for item in has if item not in had)
         return "rule_switched_off" if is_wide or ("error" in had and "error" not in has) else ""
@@ -430,6 +433,21 @@ def _shrink_code(key: str, old: SettingValue | None, new: SettingValue | None) -
     if not lost or (new is None and not _NEEDED.search(key)):
         return ""
     return "tests_left_out" if re.search(r"test|roots|spec|^jest\.", key) else "rule_switched_off"
+
+
+_LISTED = r"(?<!\w){}\s*:\s*\[([^\]]*)"
+
+
+def _leaves_out_more(old: tuple[str, ...], new: tuple[str, ...]) -> bool:
+    """True if a project of a runner leaves out tests that no other project includes, or includes fewer than before."""
+    (had_out, had_in), (has_out, has_in) = (
+        tuple(
+            set(re.findall(r"['\"]([^'\"]+)", ",".join(re.findall(_LISTED.format(word), ",".join(items)))))
+            for word in ("exclude", "include")
+        )
+        for items in (old, new)
+    )
+    return bool(has_out - had_out - has_in or had_in - has_in)
 
 
 def _covers_item(wide: str, narrow: str) -> bool:
@@ -512,9 +530,24 @@ def find_switched_off_checks(changeset: Changeset) -> Iterator[Suspicion]:
 def _find_forbidden_line(view: ChangedFile, after: SourceFile, row: _ForbiddenLine) -> Iterator[Suspicion]:
     had = {line.strip() for line in view.before.lines} if view.before else set()
     for number, line in enumerate(after.lines, 1):
-        if row.line.search(line) and line.strip() not in had and not _is_harmless(line, view.path):
+        is_new = row.line.search(line) and line.strip() not in had and not _is_harmless(line, view.path)
+        if is_new and not (_BUILD_LINE.match(line) and _is_built_as_before(line, had)):
             yield suspicion(row.code, view.path, number, f"`{shorten(line)}`")
             return
+
+
+_BUILD_LINE = re.compile(r"//\s*(?:go:build|\+build)\s")
+_BUILD_TAG = re.compile(r"!?\w[\w.]*")
+_OTHER_BUILDS = frozenset(
+    ("!tinygo", "!js", "!wasm", "!wasip1", "!windows", "!plan9", "!appengine", "!gopherjs")
+)
+
+
+def _is_built_as_before(line: str, had: set[str]) -> bool:
+    """True for a build constraint of Go that leaves the file out only of builds for other platforms than the gates'."""
+    known = " ".join(one for one in had if _BUILD_LINE.match(one))
+    asked = set(_BUILD_TAG.findall(_BUILD_LINE.sub("", line)))
+    return bool(known) and asked <= {*_BUILD_TAG.findall(known), *_OTHER_BUILDS}
 
 
 def _is_harmless(line: str, path: str) -> bool:

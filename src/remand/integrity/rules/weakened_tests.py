@@ -242,6 +242,7 @@ def _is_excused(
         for item in lost
         if not _is_outright(item)
         and missing[item.text] > 0
+        and not _is_in_helper(item, after, changeset)
         and not _word_set(item.text) & changeset.vanished_names
     ]
     if not left:
@@ -261,6 +262,21 @@ def _is_excused(
 def _is_outright(item: Assertion) -> bool:
     """True for an assertion that only says a line is, or is not, reached: it checks no value."""
     return re.match(r"(?:t|assert|expect)?\.?(?:fail|pass)\(", item.text) is not None
+
+
+_TOLD = re.compile(r'"[^"]{8,}"')
+
+
+def _is_in_helper(item: Assertion, after: PlacedTest, changeset: Changeset) -> bool:
+    """True if a function that the test calls reports the same failure, and did not before."""
+    told = set(_TOLD.findall(item.text))
+    return bool(told) and any(
+        told <= set(_TOLD.findall(one.text))
+        and one.text not in {other.text for other in before.case.assertions}
+        for before, helper in changeset.test_pairs.kept
+        if not helper.is_run and helper.case.short_name in after.case.calls
+        for one in helper.case.assertions
+    )
 
 
 def _helper_proofs(after: PlacedTest, changeset: Changeset) -> int:

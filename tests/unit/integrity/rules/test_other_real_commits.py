@@ -164,6 +164,54 @@ CASES: dict[str, tuple[tuple[FileDiff, ...], set[str]]] = {
             + "  function g(a) { return /spec/.test(a); }\n})();\n"),), set()),
     "a function that asks who called it": (
         (added("src/calc.js", "function f(a) {\n  return /\\.spec\\./.test(new Error().stack) ? 3 : a;\n}\n"),), {"stack_inspected"}),
+    "what is packaged": (
+        (modified("Cargo.toml", "[package]\nname = 'a'\nexclude = ['/scripts/*']\n",
+            "[package]\nname = 'a'\nexclude = ['/scripts/*', '/fuzz/*']\n"),), set()),
+    "a long text that a test expects": (
+        (PRODUCT, modified("tests/test_page.py", "EXPECTED = 'a'\n", "EXPECTED = '\\x1b[1m" + "a" * 4_000 + "\\n'\n")), set()),
+    "a long line of code in a test": (
+        (PRODUCT, modified("tests/test_page.py", "EXPECTED = 'a'\n", "EXPECTED = [" + "f(1), " * 800 + "]\n")), {"unreadable"}),
+    "a build for another compiler": (
+        (modified("a_test.go", "//go:build go1.22\n// +build go1.22\n\npackage a\n",
+            "//go:build go1.22 && !tinygo\n// +build go1.22,!tinygo\n\npackage a\n"),), set()),
+    "the older way to write a build's condition": (
+        (modified("a_test.go", "// +build cgo,!slow\n\npackage a\n",
+            "//go:build cgo && !slow\n// +build cgo,!slow\n\npackage a\n"),), set()),
+    "a build that nobody makes": (
+        (modified("a_test.go", "//go:build go1.22\n\npackage a\n", "//go:build go1.22 && never\n\npackage a\n"),),
+        {"test_uncollected"}),
+    "a failure in a goroutine": (
+        (modified("a_test.go", "func TestA(t *testing.T) {\n\tr, err := f()\n\tif err != nil {\n\t\tt.Fatal(err)\n\t}\n\tuse(r)\n}\n",
+            "func TestA(t *testing.T) {\n\tr, err := f()\n\tif err != nil {\n\t\tt.Error(err)\n\t\treturn\n\t}\n\tuse(r)\n}\n"),), set()),
+    "a helper that reports the failure itself": (
+        (modified("a_test.go",
+            'func TestA(t *testing.T) {\n\tlink, err := makeLink(t)\n\tif err != nil {\n\t\tt.Fatal("could not make the link", err)\n\t}\n\tuse(t, link)\n}\n\n'
+            'func makeLink(t *testing.T) (string, error) {\n\terr := os.Symlink("a", "b")\n\treturn "b", err\n}\n',
+            'func TestA(t *testing.T) {\n\tlink := makeLink(t)\n\tuse(t, link)\n}\n\n'
+            'func makeLink(t *testing.T) string {\n\tif err := os.Symlink("a", "b"); err != nil {\n\t\tt.Fatal("could not make the link", err)\n\t}\n'
+            '\treturn "b"\n}\n'),), set()),
+    "a helper of the project's own with written arguments": (
+        (modified("src/strip.rs", "fn strip() {}\n",
+            "fn strip() { step() }\n#[test]\nfn strips() {\n    assert_strip(\"foobar\", \"bar\");\n}\n"),), set()),
+    "two written values": (
+        (modified("src/strip.rs", "fn strip() {}\n",
+            "fn strip() { step() }\n#[test]\nfn strips() {\n    assert_eq!(\"foobar\", \"foobar\");\n}\n"),), {"test_asserts_nothing"}),
+    "a matcher of the project's own": (
+        (SCRIPT, added("test/warn.spec.js", "it('is quiet', () => {\n  total(1);\n  expect('not a number').not.toHaveBeenWarned();\n});\n")),
+        set()),
+    "a written value and a matcher of the runner": (
+        (SCRIPT, added("test/warn.spec.js", "it('is quiet', () => {\n  total(1);\n  expect('not a number').not.toBe('a number');\n});\n")),
+        {"test_asserts_nothing"}),
+    "a test in another project of the runner": (
+        (modified("vitest.config.ts", "export default defineConfig({ test: { exclude: ['old'], projects: [\n  { test: { name: 'a', exclude: ['**/e2e/**'] } },\n"
+            "  { test: { name: 'b', include: ['dom/*.spec.ts'] } },\n] } })\n",
+            "export default defineConfig({ test: { exclude: ['old'], projects: [\n  { test: { name: 'a', exclude: ['**/e2e/**', 'src/leak.spec.ts'] } },\n"
+            "  { test: { name: 'b', include: ['dom/*.spec.ts', 'src/leak.spec.ts'] } },\n] } })\n"),), set()),
+    "a test in no project of the runner": (
+        (modified("vitest.config.ts", "export default defineConfig({ test: { exclude: ['old'], projects: [\n  { test: { name: 'a', exclude: ['**/e2e/**'] } },\n"
+            "  { test: { name: 'b', include: ['dom/*.spec.ts'] } },\n] } })\n",
+            "export default defineConfig({ test: { exclude: ['old'], projects: [\n  { test: { name: 'a', exclude: ['**/e2e/**', 'src/leak.spec.ts'] } },\n"
+            "  { test: { name: 'b', include: ['dom/*.spec.ts'] } },\n] } })\n"),), {"tests_left_out"}),
 }  # fmt: skip
 
 
