@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import NamedTuple
 
 from remand.domain.text.words import word_set
@@ -238,6 +238,20 @@ def _subject(code: BracketedCode, at: int, arguments: list[tuple[int, int]]) -> 
     return code.text_between(*arguments[0]) if arguments else ""
 
 
+@lru_cache(maxsize=1)
+def _lossy_functions(code: BracketedCode) -> frozenset[str]:
+    """The functions of a file that catch a panic and drop it; kept while the tests of one file are read."""
+    found: set[str] = set()
+    for node in code.nodes_of("function_item") if code.mentions["catch_unwind"] else ():
+        name, block = node.child("name"), node.child("body")
+        if name is None or block is None:
+            continue
+        words = code.words(block.start, block.stop)
+        if "catch_unwind" in words and not words & _PASSES_ON:
+            found.add(code.text(name.start))
+    return frozenset(found)
+
+
 class _Surroundings:
     """The context of the assertions in one body."""
 
@@ -291,7 +305,7 @@ class _Surroundings:
                 code.text(at) == "<-" for at in range(above.stop, body.stop)
             )
         if above.kind == "call_expression" and below.kind == "arguments":
-            return code.text(above.start) in self._lossy_functions
+            return code.text(above.start) in _lossy_functions(code)
         if above.kind in ("arguments", "argument_list") and below.kind in (
             "closure_expression",
             "func_literal",
@@ -366,20 +380,6 @@ class _Surroundings:
         name = code.text(pattern.start)
         places = range(declaration.stop, self._body.stop)
         return any(code.text(at) == name and counts(at) for at in places)
-
-    @cached_property
-    def _lossy_functions(self) -> frozenset[str]:
-        """The functions of the file that catch a panic and drop it."""
-        code = self._code
-        found = set()
-        for node in code.nodes_of("function_item"):
-            name, block = node.child("name"), node.child("body")
-            if name is None or block is None:
-                continue
-            words = code.words(block.start, block.stop)
-            if "catch_unwind" in words and not words & _PASSES_ON:
-                found.add(code.text(name.start))
-        return frozenset(found)
 
     def _first_exit(self, block: Node) -> int:
         """Where a branch that only returns may leave a block early."""
