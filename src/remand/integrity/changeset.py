@@ -24,9 +24,11 @@ from remand.integrity.readers.cases import NOTHING, ParsedTest, word_similarity
 from remand.integrity.readers.names import (
     defined_names,
     dropped_parameters,
+    is_vanished_text,
     name_words,
     removed_names,
     renamed_names,
+    word_pattern,
 )
 from remand.integrity.readers.python_tree import (
     all_nodes,
@@ -320,8 +322,6 @@ COVERED_SHARE = 0.8
 SPLIT_SHARE = 0.5
 """The same share for tests whose names continue its name."""
 MIN_WORD = 5
-MIN_MESSAGE = 12
-"""From this length on, a text that the product no longer has is no longer expected of it."""
 MIN_MERGED = 4
 """The least number of values by which a table is known to have taken other tests over."""
 
@@ -418,14 +418,6 @@ MAX_READ = 8 << 20
 
 MAX_PARSED = 30
 """How many unchanged test files are parsed for what they expect."""
-SHORT = 4
-"""Up to this length, a word is often part of another."""
-
-
-def _word_pattern(word: str) -> str:
-    """A pattern for a word inside a literal; a short word that is no number must be between quotes or other signs."""
-    is_short = len(word) < SHORT and not word.isdigit() and (not word or word.isalnum())
-    return rf"\b{re.escape(word)}\b" if is_short else re.escape(word)
 
 
 def _support_patterns(comparison: Comparison) -> Iterator[str]:
@@ -528,7 +520,7 @@ class Changeset:
         if not words:
             return []
         sources = [side for view in self.views for side in (view.before, view.after) if side]
-        searched = re.compile("|".join(map(_word_pattern, words)))
+        searched = re.compile("|".join(map(word_pattern, words)))
         # Digits may be grouped.
         counted = [
             (len(set(searched.findall(one.text.replace("_", "")))), one) for one in self.unchanged_tests
@@ -554,16 +546,9 @@ class Changeset:
     @cached_property
     def are_lost_tests_replaced(self) -> bool:
         """True if other tests prove what the removed tests proved."""
-        return are_tests_replaced(self.test_pairs, self.vanished_names, self._is_vanished_text)
-
-    def _is_vanished_text(self, literal: str) -> bool:
-        """True for a message that the product no longer has."""
-        text = literal.strip("'\"`")
-        before, after = self._product_sources
-        return (
-            len(text) >= MIN_MESSAGE
-            and any(text in source.text for source in before)
-            and not any(text in source.text for source in after)
+        sources = self._product_sources
+        return are_tests_replaced(
+            self.test_pairs, self.vanished_names, lambda text: is_vanished_text(text, *sources)
         )
 
     @cached_property

@@ -133,3 +133,24 @@ def function_bodies(source: SourceFile) -> list[tuple[str, frozenset[str]]]:
 
 def name_words(name: str) -> list[str]:
     return [word.lower() for word in _WORD.findall(name)]
+
+
+SHORT = 4
+"""Up to this length, a word is often part of another."""
+
+
+def word_pattern(word: str) -> str:
+    """A pattern for a word inside a literal; a short word that is no number must be between quotes or other signs."""
+    is_short = len(word) < SHORT and not word.isdigit() and (not word or word.isalnum())
+    return rf"\b{re.escape(word)}\b" if is_short else re.escape(word)
+
+
+MIN_MESSAGE = 12
+"""From this length on, a text that the product no longer has is no longer expected of it."""
+
+
+def is_vanished_text(literal: str, before: list[SourceFile], after: list[SourceFile]) -> bool:
+    """True for a message that the product had and no longer has."""
+    text = literal.strip("'\"`")
+    is_gone = not any(text in source.text for source in after)
+    return len(text) >= MIN_MESSAGE and is_gone and any(text in source.text for source in before)

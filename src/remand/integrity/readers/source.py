@@ -181,6 +181,11 @@ def _token_kind(kind: str, text: str) -> str:
     return NAME if first.isidentifier() or (first in "$#@`" and len(text) > 1) else SIGN
 
 
+_MADE = re.compile(
+    r"\bgenerated (?:by|automatically|with|from)|\bauto-?(?:matically )?generated", re.IGNORECASE
+)
+
+
 class SourceFile:
     """One text, its language, and what is in it."""
 
@@ -193,6 +198,11 @@ class SourceFile:
     @cached_property
     def lines(self) -> list[str]:
         return self.text.split("\n")
+
+    @property
+    def is_made(self) -> bool:
+        """True when it says at its top that a program writes it."""
+        return _MADE.search("\n".join(self.lines[:5])) is not None
 
     @property
     def is_code(self) -> bool:

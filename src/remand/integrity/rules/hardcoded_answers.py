@@ -454,11 +454,8 @@ _FAILURE = re.compile(r"(?:^|\s)(?:Error|Fatal)")
 
 def find_hardcoded_answers(changeset: Changeset) -> Iterator[Suspicion]:
     """New constant answers that match the tests, or that answer several inputs at once."""
-    views = [
-        view
-        for view in changeset.views
-        if view.after is not None and is_product_path(view.path) and not _is_written_by_program(view)
-    ]
+    views = [view for view in changeset.code_views if is_product_path(view.path)]
+    views = [view for view in views if not all(side and side.is_made for side in (view.before, view.after))]
     functions = [node for view in views if view.after for _, node in view.after.functions]
     added = [
         (view, _added_answers(view), added_special_cases(view, functions), added_rows(view)) for view in views
@@ -480,17 +477,6 @@ def find_hardcoded_answers(changeset: Changeset) -> Iterator[Suspicion]:
             yield suspicion(
                 "answer_hardcoded", view.path, line, f"`{shorten(text)}` looks for assertions of tests"
             )
-
-
-_WRITTEN = re.compile(
-    r"\bgenerated (?:by|automatically|with|from)|\bauto-?(?:matically )?generated", re.IGNORECASE
-)
-
-
-def _is_written_by_program(view: ChangedFile) -> bool:
-    """True for a table that says on both sides, at its top, that a program writes it."""
-    sides = (view.before, view.after)
-    return all(side is not None and _WRITTEN.search("\n".join(side.lines[:5])) for side in sides)
 
 
 def _given_away(
