@@ -81,6 +81,8 @@ _FORGIVES = re.compile(
 _BYPASSES = re.compile(
     r"\bgit (?:commit|push)\b.*(?:--no-verify|\s-n\b)|core\.hooksPath\s*=?\s*(?:/dev/null|[\"']{2})|\bHUSKY=0|\bSKIP=\w"
 )
+_LOOKS_FOR = re.compile(r"\b(?:which|command -v|type -p)\s+[\w./-]+")
+"""Asks where a tool is, and runs nothing."""
 _IS_CONDITION = re.compile(r"\s*-?\s*if:")
 _CONDITION = re.compile(
     r"^\s*-?\s*if:\s*(?!.*(?:always\(\)|cancelled\(\)|failure\(\)|\.draft\b|\b(?:matrix|runner|needs|steps)\.))\S"
@@ -115,6 +117,8 @@ def _loses_failure(command: ShellCommand, change: CommandChange) -> bool:
         text = command.text
     if _BYPASSES.search(text):
         return True
+    if _LOOKS_FOR.search(text) and not check_tools_in(_LOOKS_FOR.sub("", text)):
+        return False
     if command.tools and (
         _IGNORES.search(text.rstrip("\"',")) or _has_ignoring_dash(text, change) or _is_failure_replaced(text)
     ):

@@ -212,6 +212,17 @@ CASES: dict[str, tuple[tuple[FileDiff, ...], set[str]]] = {
             "  { test: { name: 'b', include: ['dom/*.spec.ts'] } },\n] } })\n",
             "export default defineConfig({ test: { exclude: ['old'], projects: [\n  { test: { name: 'a', exclude: ['**/e2e/**', 'src/leak.spec.ts'] } },\n"
             "  { test: { name: 'b', include: ['dom/*.spec.ts'] } },\n] } })\n"),), {"tests_left_out"}),
+    "a pipeline that has no code to check": (
+        (modified(".github/workflows/i.yml", "on:\n  pull_request:\njobs:\n  t:\n    steps:\n      - uses: actions/add-to-project@v1\n",
+            "on:\n  issues:\njobs:\n  t:\n    steps:\n      - uses: actions/add-to-project@v1\n"),), set()),
+    "a pipeline that has code to check": (
+        (modified(".github/workflows/i.yml", "on:\n  pull_request:\njobs:\n  t:\n    steps:\n      - uses: actions/checkout@v4\n      - uses: a/lint@v1\n",
+            "on:\n  issues:\njobs:\n  t:\n    steps:\n      - uses: actions/checkout@v4\n      - uses: a/lint@v1\n"),), {"check_removed"}),
+    "where a tool is": (
+        (modified("Makefile", "all:\n\tgo test ./...\n",
+            "LINT=$(shell which golangci-lint 2> /dev/null || echo '')\n\nall:\n\tgo test ./...\n"),), set()),
+    "a tool that may fail": (
+        (modified("Makefile", "all:\n\tgo test ./...\n", "all:\n\tgo test ./... || echo ''\n"),), {"failure_ignored"}),
 }  # fmt: skip
 
 
