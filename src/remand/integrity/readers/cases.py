@@ -78,8 +78,6 @@ class ParsedTest(NamedTuple):
     """True if it calls only the product and the language: nothing that could assert for it."""
     class_words: frozenset[str] = frozenset()
     """The words of what the classes that have it assign."""
-    is_self_contained: bool = False
-    """True if it uses only the language and what it defines itself: it tests nothing of the product."""
     is_empty: bool = False
     """True if it does nothing at all."""
     sets_up: bool = False

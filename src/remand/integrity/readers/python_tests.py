@@ -7,7 +7,6 @@ import builtins
 import re
 from collections import Counter
 
-from remand.domain.text.words import word_set
 from remand.integrity.readers import python_assertions as asserts
 from remand.integrity.readers.cases import EXACT, NOTHING, Assertion, ParsedTest, SkipMarker, is_smoke_name
 from remand.integrity.readers.expected_values import is_same_result
@@ -101,7 +100,6 @@ def _parse_test(node: Function, scope: FunctionScope) -> ParsedTest:
         is_smoke=is_smoke_name(node.name) or _relies_on_fixture(node),
         is_plain=_is_plain(node, parts, scope.module.names),
         class_words=scope.class_words,
-        is_self_contained=_is_self_contained(node, parts),
         is_empty=all(isinstance(part, ast.Pass) or _is_bare(part) for part in body),
         sets_up="fixture" in decorator_names(node) or node.name in _SET_UP,
     )
@@ -142,22 +140,6 @@ def _is_plain(node: Function, parts: list[ast.AST], names: dict[str, str]) -> bo
         if is_unknown or _HELPER_NAMES.search(names.get(name, "")):
             return False
     return True
-
-
-_LOADERS = word_set("exec eval compile open __import__ globals vars getattr self cls")
-
-
-def _is_self_contained(node: Function, parts: list[ast.AST]) -> bool:
-    own = {part.name for part in parts if isinstance(part, Function | ast.ClassDef)}
-    own |= {part.arg for part in parts if isinstance(part, ast.arg)}
-    names = [part for part in parts if isinstance(part, ast.Name)]
-    own |= {name.id for name in names if isinstance(name.ctx, ast.Store)}
-    is_alone = not node.decorator_list and {one.arg for one in node.args.args} <= {"self"}
-    return (
-        is_alone
-        and not any(isinstance(part, ast.Import | ast.ImportFrom) for part in parts)
-        and all(name.id in own or (hasattr(builtins, name.id) and name.id not in _LOADERS) for name in names)
-    )
 
 
 def _is_bare(node: ast.stmt) -> bool:

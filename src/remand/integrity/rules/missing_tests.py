@@ -59,12 +59,7 @@ def _find_shadowed_tests(path: str, before: SourceFile, after: SourceFile) -> It
 def is_loss_explained(changeset: Changeset, placed: PlacedTest) -> bool:
     """True for a test that was removed with what it tested, or that others replace."""
     is_void = placed.case.is_empty and not placed.case.assertions
-    if (
-        placed.case.is_skipped
-        or is_void
-        or placed.case.is_self_contained
-        or changeset.is_said_elsewhere(placed.case)
-    ):
+    if placed.case.is_skipped or is_void or changeset.is_said_elsewhere(placed.case):
         return True
     if (
         mentions_any(placed, changeset.vanished_names)

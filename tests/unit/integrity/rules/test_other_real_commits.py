@@ -47,9 +47,6 @@ CASES: dict[str, tuple[tuple[FileDiff, ...], set[str]]] = {
     "a class whose subject is still there": (
         (PRODUCT, modified("tests/test_store.py", INHERITED + "\n\nclass TestOld(_Checks):\n    kind = OldStore\n\n    def test_old(self):\n"
             "        assert self.kind([2]) == [2]\n", INHERITED)), {"assertion_removed", "test_deleted"}),
-    "a test of nothing but the language": (
-        (modified("tests/test_d.py", "def test_d():\n    def double(a):\n        return [a] * 2\n\n    found = double(1)\n    assert found == [1, 1]\n", ""),),
-        set()),
     "a test of what it imports": (
         (modified("tests/test_d.py", "def test_d():\n    from calc import double\n\n    found = double(1)\n    assert found == [1, 1]\n", ""),),
         {"test_deleted"}),
