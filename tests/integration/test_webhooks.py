@@ -6,6 +6,7 @@ import os
 import signal
 import socket
 import subprocess
+import time
 from collections.abc import Callable, Iterator
 from random import Random
 from threading import Timer
@@ -58,7 +59,14 @@ class Serving(NamedTuple):
         before = self.polls()
         assert self.deliver(pull.number, title) == 202
         wait_for(lambda: self.scene.shown(task)["status"] == "rejected", f"the rejection of {title}")
+        wait_for(self._is_quiet, f"the end of the poll that rejected {title}")
         return before
+
+    def _is_quiet(self) -> bool:
+        """True when the forge was not asked for a while: a poll goes on after what it leads to is recorded."""
+        before = self.polls()
+        time.sleep(1)
+        return self.polls() == before
 
 
 @pytest.fixture(params=["github"])
