@@ -226,7 +226,7 @@ def _compare(report: Report, clients: dict[str, Clients], two: HttpClients, conn
         quiet.wait()
         for name in names:
             last = found[name][-1].names if found[name] else ()
-            clients[name].fill(max(3 * len(last), 1500))
+            clients[name].fill(max(3 * len(last), 6000))
             with sampled_waits(conninfo, two.waits if clients[name] is two else Counter()):
                 claimed = clients[name].claims(seconds)
             if number:
