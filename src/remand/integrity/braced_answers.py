@@ -7,9 +7,9 @@ What guards return (nothing, an error, `0`, an empty text) is neither.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from remand.domain.text.words import word_set
 from remand.integrity.readers.tokens import NUMBER, STRING, BracketedCode, Node
@@ -51,6 +51,19 @@ _WRONG = {
 """Values of Go's types that no test expects."""
 
 
+Value = TypeVar("Value")
+
+
+def spread_dependence(
+    dependent: set[str], assigned: Mapping[str, Iterable[Value]], depends: Callable[[Value], bool]
+) -> None:
+    """Adds the names whose values depend on what a function is given, until there are no more."""
+    while more := {
+        name for name, values in assigned.items() if name not in dependent and any(map(depends, values))
+    }:
+        dependent |= more
+
+
 class Answer(NamedTuple):
     """One answer of a function."""
 
@@ -84,7 +97,7 @@ class BracedAnswers:
         self._dependent = {"this", "self", *self._parameters()}
         for node in nodes:
             self._take(node)
-        self._spread()
+        spread_dependence(self._dependent, self._assigned, self._depends)
         leaves = [leaf for one in self._find_returned() for leaf in self._split(one, frozenset())]
         self._leaves = leaves if len(leaves) <= _MAX_LEAVES else []
         answers = [one for one in self._leaves if not self._is_guard(one.node)]
@@ -151,18 +164,6 @@ class BracedAnswers:
             return False
         value = self._constants.get(self._code.node_text(row.children[0]))
         return value is not None and any(self._own_literals(value))
-
-    def _spread(self) -> None:
-        """Finds the names whose values depend on what the function is given."""
-        while True:
-            more = {
-                name
-                for name, values in self._assigned.items()
-                if name not in self._dependent and any(map(self._depends, values))
-            }
-            if not more:
-                return
-            self._dependent |= more
 
     def _names_in(self, node: Node) -> set[str]:
         return {

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from remand.domain.gate.gate import TestOutcome
 from remand.domain.text.words import word_set
 from remand.integrity.answer_keys import KeyedAnswers, is_figure
-from remand.integrity.braced_answers import file_constants
+from remand.integrity.braced_answers import file_constants, spread_dependence
 from remand.integrity.changeset import ChangedFile, Changeset
 from remand.integrity.comparison import Comparison
 from remand.integrity.cross_runs import BAD_OUTCOMES
@@ -312,22 +312,10 @@ class _Answers:
             for node in nodes
             if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name)
         } - {name for node in nodes if isinstance(node, ast.AugAssign) for name in _names(node.target)}
-        self._spread()
+        spread_dependence(self._dependent, self._assigned, self._depends)
         is_generator = any(isinstance(node, ast.Yield | ast.YieldFrom) for node in nodes)
         returned = [node.value for node in nodes if isinstance(node, ast.Return) and node.value]
         self._leaves = [] if is_generator else [leaf for value in returned for leaf in self._split(value)]
-
-    def _spread(self) -> None:
-        """Finds the names whose values depend on the arguments."""
-        while True:
-            more = {
-                name
-                for name, values in self._assigned.items()
-                if name not in self._dependent and any(map(self._depends, values))
-            }
-            if not more:
-                return
-            self._dependent |= more
 
     @cached_property
     def general(self) -> list[ast.expr]:
