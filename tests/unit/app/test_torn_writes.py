@@ -106,16 +106,21 @@ def test_a_new_segment_has_its_name_only_when_its_lines_are_on_disk(
     assert done == ["sync", "rename"]
 
 
+def ledger_in_files(folder: Path) -> tuple[FakeLedger, Segments]:
+    """A ledger with a task, whose lines are in real files."""
+    quarantine = folder.with_name("quarantine")
+    segments = Segments([str(folder)], str(quarantine), Untracked(), FakeClock(), CountingIds(1000))
+    world = FakeLedger(exchange=cast(MemoryExchange, segments))
+    world.add("Before")
+    return world, segments
+
+
 def test_a_sync_that_failed_is_a_fault_of_all_that_was_decided_before_and_asked_again_it_is_on_disk(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The kernel tells once that lines could not be written; the next sync of the same file succeeds without them."""
     folder = tmp_path / "events"
-    segments = Segments(
-        [str(folder)], str(tmp_path / "quarantine"), Untracked(), FakeClock(), CountingIds(1000)
-    )
-    world = FakeLedger(exchange=cast(MemoryExchange, segments))
-    world.add("Before")
+    world, segments = ledger_in_files(folder)
     world.ledger.syncs_early = False
     asked = requests(3)
     groups = [DecidedGroup([], world.ledger.decide_all([one])) for one in asked[:2]]
@@ -158,11 +163,7 @@ def test_a_sync_that_failed_while_its_rows_were_committed_is_a_fault_of_its_comm
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = tmp_path / "events"
-    segments = Segments(
-        [str(folder)], str(tmp_path / "quarantine"), Untracked(), FakeClock(), CountingIds(1000)
-    )
-    world = FakeLedger(exchange=cast(MemoryExchange, segments))
-    world.add("Before")
+    world, segments = ledger_in_files(folder)
     (asked,) = requests(1)
     before = set(folder.iterdir())
     with monkeypatch.context() as patch:
@@ -176,6 +177,7 @@ def test_a_sync_that_failed_while_its_rows_were_committed_is_a_fault_of_its_comm
     (fresh,) = set(folder.iterdir()) - before
     with world.store.read() as view:
         assert set(view.events.lines()) <= set(fresh.read_bytes().split(b"\n")), "all lines are written anew"
+    segments.close()
 
 
 def fail(_: int) -> None:

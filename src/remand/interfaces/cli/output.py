@@ -6,11 +6,11 @@ import json
 import re
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from contextvars import ContextVar
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from remand.domain.record import NamedTuple
 from remand.domain.refusals import Refused
@@ -19,6 +19,7 @@ from remand.domain.text.words import remove_invisible, shorten
 if TYPE_CHECKING:
     from rich.console import Console
 
+T = TypeVar("T")
 
 STATUS_STYLES = {
     "incoming": "cyan",
@@ -107,6 +108,12 @@ class ProgressLines:
             if now >= self._due:
                 self._due = now + (_TERMINAL_SECONDS if self._is_terminal else _LINE_SECONDS)
                 self._write("")
+
+    def each(self, items: Sequence[T], step: str) -> Iterator[T]:
+        """Yields items, and reports before each which one of how many it is."""
+        for number, item in enumerate(items, start=1):
+            self.show(f"{step} {number} of {len(items)}")
+            yield item
 
     def clear(self) -> None:
         """Clears the terminal's line until there is more to show."""

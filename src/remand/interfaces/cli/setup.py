@@ -202,7 +202,7 @@ def _set_up_solo(context: Context) -> Result:
         f"  {'wrote' if is_new else 'kept '} remand.toml{' (git ignores it)' if is_new else ''}; gates: {', '.join(gates) or 'none'}",
         *(f"  wrote {_short(file, place.root)} (hooks)" for file in hooks),
         *([] if hosts else [f"  note  no agent host was found; name yours: --hosts {','.join(HOSTS)}"]),
-        *([] if gates else ["  note  no gate was found: add one to remand.toml, or nothing is measured"]),
+        *([] if gates else ["  note  no gate runs yet: nothing is measured until remand.toml has one"]),
         *(f"  note  {text}" for text in (*hints, noted) if text),
         *(["", "Measured on HEAD:", *_trial_rows(trials)] if trials else []),
         "",
@@ -398,7 +398,7 @@ def _page(
         f"  {'wrote' if is_new else 'kept '} remand.toml{source}; gates: {gates}",
         f"  {'made ' if is_first else 'kept '} .got/ (git tracks only its event files)",
         *(
-            ["  note  no gate was found for this project: every done claim will pass"]
+            ["  note  no gate runs yet: every done claim passes until remand.toml has one"]
             if gates == "none"
             else []
         ),

@@ -101,3 +101,16 @@ def test_what_a_call_is_at_has_no_control_characters(clock: Clock) -> None:
 
     assert "\x1b" not in stream.getvalue()
     assert stream.getvalue().count("\n") == 1
+
+
+def test_items_that_take_long_are_counted_as_they_come(clock: Clock) -> None:
+    stream = StringIO()
+    progress = ProgressLines(stream)
+    for _ in progress.each(["a", "b", "c"], "examining commit"):
+        clock.now += 10
+    progress.close()
+
+    assert stream.getvalue().splitlines() == [
+        "remand: examining commit 2 of 3 (10 s)",
+        "remand: examining commit 3 of 3 (20 s)",
+    ]

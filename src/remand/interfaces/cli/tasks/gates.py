@@ -384,7 +384,8 @@ def _examine(context: Context) -> Result:
         if options.base:
             raise UsageError("Give a base and a head, or --each with a range, not both.")
         pairs = context.gateway.repository.commits_with_parents(options.each)
-        rows = [_change_data(context, base, head, settled) for head, base in pairs]
+        each = context.progress.each(pairs, "examining commit")
+        rows = [_change_data(context, base, head, settled) for head, base in each]
         held_count = sum(_is_held(row) for row in rows)
         text = "\n\n".join(_text_of(row) for row in rows if row["findings"])
         summary = f"{held_count} of {format_count(len(rows), 'commit')} would be held."
@@ -460,7 +461,8 @@ def _audit(context: Context) -> Result:
     since, names = context.since(), context.arguments.range
     limit = 0 if names or since else AUDITED
     pairs = context.gateway.repository.commits_with_parents(names or "HEAD", since=since, limit=limit)
-    examined = [ExaminedCommit(head, _held_kinds(context.gates.examine(base, head))) for head, base in pairs]
+    each = context.progress.each(pairs, "examining commit")
+    examined = [ExaminedCommit(head, _held_kinds(context.gates.examine(base, head))) for head, base in each]
     rows = audit_rows(examined)
     held_commits = [one.commit for one in examined if one.held]
     data = {
