@@ -14,7 +14,7 @@ import msgspec
 from msgspec.structs import replace
 
 from remand.app.events.signatures import Verifier
-from remand.app.events.task_folds import signed_task_events, signed_voids
+from remand.app.events.task_folds import verified_task_events
 from remand.app.handler import RequestHandler
 from remand.app.ledger import Ledger
 from remand.app.ports import Clock, Keys, SharedData, SignedClaim
@@ -61,7 +61,7 @@ class SignedTokens(NamedTuple):
 
 def signed_tokens(tx: Transaction, verifier: Verifier) -> SignedTokens:
     """The tokens. A row without a signed event, or of a void event, does not count."""
-    events = signed_task_events(tx, TOKENS, verifier, signed_voids(tx, verifier), is_verified=True)
+    events = verified_task_events(tx, TOKENS, verifier)
     return SignedTokens(fold_tokens(events.events), events.missing)
 
 

@@ -375,15 +375,16 @@ STANDING = """
 SELECT line, rank, barred FROM task INDEXED BY task_line
 WHERE rank IS NOT NULL AND (barred != '') = 1 ORDER BY line, rank
 """
-PLACE_IN_LINE = "SELECT line, rank, barred FROM task WHERE id = ? AND rank IS NOT NULL AND barred != ''"
-BEFORE_IN_LINE = """
-SELECT barred FROM task INDEXED BY task_line
-WHERE rank IS NOT NULL AND line = ?1 AND (barred != '') = 1 AND rank < ?2 ORDER BY rank DESC LIMIT 1
-"""
-BEHIND_IN_LINE = """
-SELECT rank, barred FROM task INDEXED BY task_line
-WHERE rank IS NOT NULL AND line = ?1 AND (barred != '') = 1 AND rank > ?2 ORDER BY rank LIMIT 1
-"""
+_NEXT_IN_LINE = (
+    "FROM task INDEXED BY task_line WHERE rank IS NOT NULL AND line = own.line AND (barred != '') = 1"
+)
+PLACE_IN_LINE = f"""
+SELECT line, rank, barred, (SELECT barred {_NEXT_IN_LINE} AND rank < own.rank ORDER BY rank DESC LIMIT 1),
+(SELECT rank {_NEXT_IN_LINE} AND rank > own.rank ORDER BY rank LIMIT 1),
+(SELECT barred {_NEXT_IN_LINE} AND rank > own.rank ORDER BY rank LIMIT 1)
+FROM task AS own WHERE id = ? AND rank IS NOT NULL AND barred != ''
+"""  # noqa: S608 - fixed text
+"""A task's line, rank and locked-out agents; those of the task before it, and rank and agents of the task behind it."""
 FIRST_OPENING = "SELECT rank FROM opening WHERE agent = ? AND line = ? ORDER BY rank LIMIT 1"
 ADD_OPENING = "INSERT OR IGNORE INTO opening VALUES (?, ?, ?)"
 DROP_OPENING = "DELETE FROM opening WHERE agent = ? AND line = ? AND rank = ?"
@@ -471,7 +472,7 @@ BESIDE_EVENTS = frozenset(
     {
         *(HEAD_OF_QUEUE, HANDED, HANDOFFS_BETWEEN, NODE_OF_TASK, GET_TASK),
         *(ADD_TASK, CHANGE_TASK, WAITING_FOR, PLACE_NODE, OPEN_BLOCKERS),
-        *(PLACE_IN_LINE, BEFORE_IN_LINE, BEHIND_IN_LINE, FIRST_OPENING, ADD_OPENING, DROP_OPENING),
+        *(PLACE_IN_LINE, FIRST_OPENING, ADD_OPENING, DROP_OPENING),
         *(NAMES_WITH_KEY, ADD_NAME, ADD_ERRAND, DROP_ERRAND, OUTDATE, DUE, EARLIEST_DUE, PUT_TEXT),
         *(EVENTS_OF_TASK, GROUPS_OF_TASK, GROUP_AT),
     }
@@ -483,7 +484,7 @@ Reading a task's own events writes those first.
 BESIDE_TASKS = frozenset(
     {
         *(HANDED, HANDOFFS_BETWEEN, GET_TASK, NODE_OF_TASK, WAITING_FOR, DATA_VERSION, GET_VALUE, GET_HEAD),
-        *(PLACE_IN_LINE, BEFORE_IN_LINE, BEHIND_IN_LINE, FIRST_OPENING, ADD_OPENING, DROP_OPENING),
+        *(PLACE_IN_LINE, FIRST_OPENING, ADD_OPENING, DROP_OPENING),
         *(NAMES_WITH_KEY, ADD_NAME, ADD_ERRAND, DROP_ERRAND, OUTDATE, OUTDATED, PUT_TEXT, HAS_MISSING),
         *(EVENTS_OF_TASK, EVENTS_OF_KEY, GROUPS_OF_TASK, GROUP_AT),
         *(LAST_OF, TAKEN, ADD_EVENT, ADD_HANDOFF, ADD_TRACE),

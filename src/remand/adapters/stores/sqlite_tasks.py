@@ -363,17 +363,17 @@ class SqliteTasks(Table):
         found = self._db.row(sql.PLACE_IN_LINE, (task_id,))
         if found is None:
             return
-        line, rank, own = found[0], found[1], queue.barred_agents(found[2])
-        before = queue.barred_agents(self._db.value(sql.BEFORE_IN_LINE, (line, rank)) or "")
-        behind = self._db.row(sql.BEHIND_IN_LINE, (line, rank))
+        line, rank, own_agents, agents_before, behind, agents_behind = found
+        own, before = queue.barred_agents(own_agents), queue.barred_agents(agents_before or "")
         with_it, without = set(queue.openings_at(line, rank, before, own)), set[queue.OpeningRow]()
         if behind:
-            barred = queue.barred_agents(behind[1])
-            with_it |= set(queue.openings_at(line, behind[0], own, barred))
-            without |= set(queue.openings_at(line, behind[0], before, barred))
+            barred = queue.barred_agents(agents_behind)
+            with_it |= set(queue.openings_at(line, behind, own, barred))
+            without |= set(queue.openings_at(line, behind, before, barred))
         old, new = (without, with_it) if is_there else (with_it, without)
-        self._db.run_many(sql.DROP_OPENING, old - new)
-        self._db.run_many(sql.ADD_OPENING, new - old)
+        for statement, rows in ((sql.DROP_OPENING, old - new), (sql.ADD_OPENING, new - old)):
+            if rows:
+                self._db.run_many(statement, rows)
 
     def _link(self, task: Task, before: tuple[str, ...], waiters: list[str]) -> None:
         """Writes what the task waits for. Others may have waited for a new task before it existed."""

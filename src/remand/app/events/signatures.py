@@ -44,6 +44,7 @@ from remand.ledger.signatures import (
 from remand.ledger.store import Transaction
 
 _BATCH = 5000
+_MOST_COVERED = 50_000
 
 
 class Signer:
@@ -99,6 +100,8 @@ class Verifier:
     def __init__(self, trust: Trust, keys: Keys) -> None:
         self.trust = trust
         self._keys = keys
+        self._covered: set[ChainPlace] = set()
+        """Where groups end that a verified signature covers. A place stands for everything before it in its chain."""
 
     @cached_property
     def trust_text(self) -> str:
@@ -114,7 +117,8 @@ class Verifier:
 
         A signature covers everything before its group's end up to a gap. The newest group is therefore verified first,
         and an older one only if no valid one follows. For a key whose trust ends, everything that leads to the end
-        counts: the configuration names the chain's value there, which no other events have.
+        counts: the configuration names the chain's value there, which no other events have. What was found to be covered
+        is not verified again.
         """
         chains: dict[tuple[str, str], list[EventGroup]] = defaultdict(list)
         for group in groups:
@@ -128,6 +132,8 @@ class Verifier:
                 found.update(dict.fromkeys(chain, Doubt.UNKNOWN_SIGNER))
             elif key.until is not None:
                 found |= self._leading_to_ends(chain)
+            elif self._covered and self._covered.issuperset(group.end for group in chain):
+                found.update(dict.fromkeys(chain, Doubt.NONE))
             elif len(chain) > 1 and _is_unbroken(chain):
                 unbroken.append(chain)
             else:
@@ -136,9 +142,17 @@ class Verifier:
         for chain in unbroken:
             if chain[-1] in sound:
                 found.update(dict.fromkeys(chain, Doubt.NONE))
+                self._remember(chain)
             else:
                 others += chain
-        return found | self._judge_places(others)
+        judged = self._judge_places(others)
+        self._remember(group for group, doubt in judged.items() if not doubt)
+        return found | judged
+
+    def _remember(self, covered: Iterable[EventGroup]) -> None:
+        if len(self._covered) >= _MOST_COVERED:
+            self._covered.clear()
+        self._covered.update(group.end for group in covered)
 
     def _judge_places(self, groups: Iterable[EventGroup]) -> dict[EventGroup, Doubt]:
         """Judges groups whose chains may fork and have gaps, place by place."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from hashlib import sha256
 from itertools import islice
@@ -213,28 +213,34 @@ class SignedEvents(NamedTuple):
 
 def signed_voids(tx: Transaction, verifier: Verifier) -> VoidedEvents:
     """Everything voided, by verified signatures."""
-    if not tx.groups.of_task(VOIDS):
+    groups = _verified(tx, tx.groups.of_task(VOIDS), verifier)
+    if not groups:
         return VoidedEvents(())
-    return VoidedEvents(_signed_events(tx, VOIDS, verifier, is_verified=True).events)
+    return VoidedEvents(_signed_events(tx, VOIDS, verifier, groups).events)
 
 
 def signed_moves(tx: Transaction, verifier: Verifier) -> list[Event]:
     """The user's events about moves of the log in order, by verified signatures."""
     if not tx.groups.of_task(MOVES):
         return []
-    return signed_task_events(tx, MOVES, verifier, signed_voids(tx, verifier), is_verified=True).events
+    return verified_task_events(tx, MOVES, verifier).events
+
+
+def verified_task_events(tx: Transaction, task_id: str, verifier: Verifier) -> SignedEvents:
+    """A task's events in order, by verified signatures; the tables are not relied on."""
+    groups = _verified(tx, tx.groups.of_task(task_id), verifier)
+    return signed_task_events(tx, task_id, verifier, signed_voids(tx, verifier), groups)
 
 
 def signed_task_events(
-    tx: Transaction, task_id: str, verifier: Verifier, voids: VoidedEvents, *, is_verified: bool
+    tx: Transaction, task_id: str, verifier: Verifier, voids: VoidedEvents, groups: Collection[EventGroup]
 ) -> SignedEvents:
     """A task's events in order, found by the groups that name them; each line must match the id that names it.
 
-    With `is_verified`, signatures are verified and the tables are not relied on; otherwise the tables' judgement of a
-    group is accepted. Voided events (by verified signatures) have no effect, and lines given up or held back are not
+    Voided events (by verified signatures) have no effect, and lines given up or held back are not
     missing.
     """
-    events, missing = _signed_events(tx, task_id, verifier, is_verified=is_verified)
+    events, missing = _signed_events(tx, task_id, verifier, groups)
     missing = tuple(one for one in missing if one.id not in voids.ids)
     if missing:
         held, given = tx.held.ids(), _signed_given_up(tx, verifier)
@@ -254,9 +260,10 @@ def signed_task_events(
     return SignedEvents(counted, missing)
 
 
-def _signed_events(tx: Transaction, task_id: str, verifier: Verifier, *, is_verified: bool) -> SignedEvents:
+def _signed_events(
+    tx: Transaction, task_id: str, verifier: Verifier, groups: Collection[EventGroup]
+) -> SignedEvents:
     """What signed groups name of a task, unordered, including void and given-up events."""
-    groups = _sound_groups(tx, task_id, verifier, is_verified=is_verified)
     named = _named_events(groups, task_id, verifier.trust)
     events: dict[str, Event] = {}
     missing: list[MissingLines] = []
@@ -364,14 +371,17 @@ def _is_signed(tx: Transaction, event: Event, verifier: Verifier) -> bool:
     return lines is not None and _find_event(tx, meta.session, lines) == event
 
 
-def _sound_groups(
-    tx: Transaction, task_id: str, verifier: Verifier, *, is_verified: bool
-) -> list[EventGroup]:
-    """The effective groups that name events of a task."""
-    kept = tx.groups.of_task(task_id)
-    unsure = [one.group for one in kept if is_verified or one.doubt]
-    sound = _sound_subset(tx, unsure, verifier) if unsure else set()
-    return [one.group for one in kept if one.group in sound or not (is_verified or one.doubt)]
+def _verified(tx: Transaction, kept: Sequence[SignedGroup], verifier: Verifier) -> list[EventGroup]:
+    """The groups among these that count by verified signatures."""
+    sound = _sound_subset(tx, [one.group for one in kept], verifier) if kept else set()
+    return [one.group for one in kept if one.group in sound]
+
+
+def _accepted_groups(tx: Transaction, kept: Sequence[SignedGroup], verifier: Verifier) -> list[EventGroup]:
+    """The groups among these that count by the tables' judgement; those that they doubt are verified."""
+    doubted = [one.group for one in kept if one.doubt]
+    sound = _sound_subset(tx, doubted, verifier) if doubted else set()
+    return [one.group for one in kept if not one.doubt or one.group in sound]
 
 
 def _read_event(line: bytes) -> Event | None:
@@ -465,10 +475,7 @@ class TaskSource:
         is_known = found is not None and self._signed.is_known(found, is_verified=is_verified)
         if not task_id or is_known or task_id in self._changed:
             return found
-        story = self._signed_events(task_id, is_verified=is_verified)
-        if not is_verified and not all(type(event) is TaskAdded for event in story.events):
-            is_verified = True
-            story = self._signed_events(task_id, is_verified=True)
+        story, is_verified = self._story(task_id, is_verified=is_verified)
         task = replay(story.events)
         if story.missing:
             self.missing[task_id] = story.missing
@@ -480,10 +487,22 @@ class TaskSource:
             self._signed.note(task, is_verified=is_verified)
         return task
 
-    def _signed_events(self, task_id: str, *, is_verified: bool) -> SignedEvents:
+    def _story(self, task_id: str, *, is_verified: bool) -> tuple[SignedEvents, bool]:
+        """What signed groups name of a task, and whether their signatures were verified."""
+        kept = self._tx.groups.of_task(task_id)
+        if not is_verified:
+            accepted = _accepted_groups(self._tx, kept, self.verifier)
+            story = self._signed_events(task_id, accepted)
+            if all(type(event) is TaskAdded for event in story.events):
+                return story, False
+            if accepted == _verified(self._tx, kept, self.verifier):
+                return story, True
+        return self._signed_events(task_id, _verified(self._tx, kept, self.verifier)), True
+
+    def _signed_events(self, task_id: str, groups: list[EventGroup]) -> SignedEvents:
         if self._voids is None:
             self._voids = signed_voids(self._tx, self.verifier)
-        return signed_task_events(self._tx, task_id, self.verifier, self._voids, is_verified=is_verified)
+        return signed_task_events(self._tx, task_id, self.verifier, self._voids, groups)
 
     def expect_task(self, task_id: str) -> None:
         """Skips the lookup for a new random id: no event names it."""

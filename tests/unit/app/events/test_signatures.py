@@ -617,6 +617,20 @@ def test_one_signature_is_verified_for_a_whole_session_and_never_again() -> None
     assert keys.count == 1
 
 
+def test_decisions_verify_nothing_again_that_a_signature_read_here_covers() -> None:
+    keys = CountingKeys()
+    world = FakeLedger(rules=rules(OTHER), keys=keys)
+    tasks = [f"T-20261115-090000-{number:08x}" for number in range(5)]
+    added = [task_added(task) for task in tasks]
+    read_in(world, signed(*added, *(LockoutSet(task_id=task, agent="Alice") for task in tasks)))
+    before = keys.count
+
+    for task in tasks:
+        world.claim(task, by="Bob")
+
+    assert keys.count == before
+
+
 # Another key.
 
 
