@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import sys
 from collections.abc import Callable
 from contextlib import ExitStack
 from statistics import median
@@ -28,6 +29,7 @@ from remand.wiring.ledger import open_ledger
 
 LOCKED_OUT = 10_000
 _BARRED, _FREE = "Barred", "Free"
+_LEAST = (sys.executable, "-m", "benchmarks.least")
 _IN_A_ROW = 20
 """A worker claims on and on: so many claims from one queue before the next queue has its turn."""
 
@@ -41,7 +43,14 @@ def run(report: Report) -> None:
         conninfo = stack.enter_context(postgres.server())
         repository(os.path.join(folder, "library"))
         socket = stack.enter_context(coordinator(repository(os.path.join(folder, "coordinated"))))
-        places = q.Places(folder=folder, socket=socket, conninfo=conninfo, agents=report.scale.processes)
+        least = stack.enter_context(coordinator(repository(os.path.join(folder, "least")), _LEAST))
+        places = q.Places(
+            folder=folder,
+            socket=socket,
+            least_socket=least,
+            conninfo=conninfo,
+            agents=report.scale.processes,
+        )
         filled = {name: places.open(name, 0) for name in places.names}
         for queue in filled.values():
             stack.callback(queue.close)
