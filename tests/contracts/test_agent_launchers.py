@@ -6,6 +6,7 @@ import errno
 import json
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -20,7 +21,14 @@ import pytest
 
 from remand.adapters.sandbox import agent_launchers, limits
 from remand.adapters.sandbox.limits import ControlGroup, make_group
-from remand.adapters.sandbox.processes import LEFT_OUT, OutputLog, ProcessTable
+from remand.adapters.sandbox.processes import (
+    LEFT_OUT,
+    OutputLog,
+    ProcessTable,
+    descendants,
+    kill_orphans,
+    running_processes,
+)
 from remand.adapters.sandbox.sandboxes import find_bubblewrap
 from remand.adapters.sandbox.self_test import AgentTestbed
 from remand.app.gates.ports import JobLimits
@@ -250,6 +258,18 @@ def test_an_agent_that_started_since_the_processes_were_read_is_asked_too() -> N
             assert process.pid in {entry.pid for entry in table.now(process.pid)}
         finally:
             process.kill()
+
+
+def test_nothing_is_killed_below_a_process_that_has_the_number_of_a_holder_that_was_waited_for() -> None:
+    family = [sys.executable, "-c", "import subprocess; subprocess.run(['sleep', '100'])"]
+    with subprocess.Popen(family, start_new_session=True) as process:
+        try:
+            eventually(lambda: bool(descendants(process.pid, list(running_processes()))))
+            (child,) = descendants(process.pid, list(running_processes()))
+            assert kill_orphans(process.pid, "", 1.0)
+            assert child in {entry.pid for entry in running_processes()}
+        finally:
+            os.killpg(process.pid, signal.SIGKILL)
 
 
 def test_every_process_is_asked(bench: Bench) -> None:

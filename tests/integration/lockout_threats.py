@@ -13,7 +13,7 @@ import pytest
 from remand.adapters.system.machine import SystemClock
 from remand.domain.instant import Instant, add_seconds
 from tests.integration.killed_clients import Point, chosen_point
-from tests.integration.machine import PATIENCE, Machine, end
+from tests.integration.machine import PATIENCE, Machine
 from tests.support.rejection_records import SCOPE, TITLE, a_rejection
 
 AUTHOR, WORKERS, REVIEWER = "Fenster", ("Hockney", "McManus"), "Lead"
@@ -110,7 +110,6 @@ class Site:
         command = (sys.executable, "-c", CUT_OFF, root, *place, *self._chance.choice(commands))
         process = self.machine.start(self.repository.path, *command)
         process.communicate(timeout=PATIENCE)
-        end(process)
         for path in (self.repository.path / ".git").rglob("*.lock"):
             path.unlink()
 

@@ -240,9 +240,13 @@ def _template() -> Path:
 
 
 def end(process: subprocess.Popen[str]) -> None:
-    """Kills a process with all that it started."""
-    with suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
+    """Kills a process with all that it started.
+
+    The number of one that was waited for may be another's by now: numbers are soon used again where tests start thousands.
+    """
+    if process.returncode is None:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
     with suppress(subprocess.TimeoutExpired):
         process.communicate(timeout=10)
     for stream in (process.stdin, process.stdout, process.stderr):

@@ -6,6 +6,7 @@ import json
 import os
 import random
 import signal
+import subprocess
 import sys
 import time
 from collections import Counter
@@ -244,3 +245,15 @@ def test_a_client_that_is_killed_with_the_lock_in_hand_keeps_nobody_waiting(repo
     repository.add("after")
     assert repository.verify() == []
     repository.check_log()
+
+
+def test_the_end_of_a_process_that_was_waited_for_ends_no_other_with_its_number(machine: Machine) -> None:
+    """Numbers are soon used again where tests start thousands of processes: a server of other tests once had such a one."""
+    gone, other = (machine.start(machine.folder, "sleep", word) for word in ("0", "1000"))
+    gone.wait(PATIENCE)
+    gone.pid = other.pid
+
+    end(gone)
+
+    with pytest.raises(subprocess.TimeoutExpired):
+        other.wait(0.2)

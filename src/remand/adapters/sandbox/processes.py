@@ -123,10 +123,10 @@ def descendants(ancestor: int, table: Sequence[ProcessEntry]) -> set[int]:
     return found
 
 
-def kill_all_below(holder: int, mark: str, seconds: float) -> bool:
-    """Kills a process's descendants, its session, and processes with its mark; False if some remain."""
+def kill_orphans(holder: int, mark: str, seconds: float) -> bool:
+    """Kills what a process that was waited for has left: its session, and processes with its mark; False if some remain."""
     deadline = time.monotonic() + seconds
-    while found := _processes_below(holder, mark):
+    while found := _orphans(holder, mark):
         for pid in found:
             with suppress(OSError):
                 os.kill(pid, signal.SIGKILL)
@@ -136,17 +136,15 @@ def kill_all_below(holder: int, mark: str, seconds: float) -> bool:
     return True
 
 
-def _processes_below(holder: int, mark: str) -> set[int]:
-    """All processes of a holder. Orphans become its children; once it is dead, session and mark identify them."""
+def _orphans(holder: int, mark: str) -> set[int]:
+    """The processes of a holder that was waited for. If its id is in use, it is another's: the mark alone identifies them."""
     table = list(running_processes())
-    found = descendants(holder, table)
-    if all(entry.pid != holder for entry in table):
-        found |= {
-            entry.pid
-            for entry in table
-            if entry.session == holder or (mark and _mentions(entry.pid, "environ", mark))
-        }
-    return found - {holder, os.getpid()}
+    is_reused = any(entry.pid == holder for entry in table)
+    return {
+        entry.pid
+        for entry in table
+        if (entry.session == holder and not is_reused) or (mark and _mentions(entry.pid, "environ", mark))
+    } - {os.getpid()}
 
 
 def _mentions(pid: int, file_name: str, word: str) -> bool:
@@ -175,7 +173,7 @@ class OrphanKiller:
         return not self._thread.is_alive()
 
     def _run(self) -> None:
-        self.has_failed = not kill_all_below(*self._arguments)
+        self.has_failed = not kill_orphans(*self._arguments)
 
 
 # ------------------------------------------------------------------------------------------------- output

@@ -292,7 +292,7 @@ class SupervisedProcess(Generic[R]):
             self._process.kill()
             self._process.wait()
         if self._process.returncode < 0:
-            processes.kill_all_below(self._process.pid, self._connection.mark, END_SECONDS)
+            processes.kill_orphans(self._process.pid, self._connection.mark, END_SECONDS)
         self._errors.read_rest()
         self._ends.close()
 
