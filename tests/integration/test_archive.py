@@ -8,12 +8,14 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from datetime import datetime, timedelta
+from pathlib import Path
 
 import pytest
 
 from remand.app.log import archive
 from remand.interfaces.cli import log as cli
 from tests.integration.machine import REMAND, Machine, Repository
+from tests.support.log_check import run_script
 
 CONFIG = """[project]
 id = "0123456789abcdef"
@@ -252,12 +254,21 @@ def test_killed_at_any_moment_the_log_is_whole_and_the_next_call_ends_it(
         states[number] = (shown["status"], one.verify())
         one.call("log", "archive", "--before", before)
         assert one.verify() == [], number
+        require_no_faults(one)
         fresh = machine.clone(one, f"fresh-{number}")
         assert fresh.verify() == [], number
         assert fresh.ok("task", "show", done)["status"] == "cancelled"
         assert len(fresh.segments()) <= 3 + 2, "the old files are gone"
     assert {state for state, _ in states.values()} == {"cancelled"}
     assert all(problems == [] for _, problems in states.values()), states
+
+
+def require_no_faults(repository: Repository) -> None:
+    """Fails the test when `scripts/check-log` finds a fault in the event files, packed ones included."""
+    keys = Path(repository.machine.environment["XDG_STATE_HOME"], "remand", "keys", "machine.key").read_text()
+    trust = ("--config", repository.path / "remand.toml", "--key", keys.splitlines()[1])
+    checked = run_script(*trust, repository.path)
+    assert checked.returncode == 0, checked.stdout + checked.stderr
 
 
 def killed_copies(start: Callable[[int], Repository], kills: int, *words: str) -> Iterator[Repository]:
@@ -292,3 +303,4 @@ def test_killed_while_it_fetches_the_log_is_whole_and_the_next_call_ends_it(
         one.ok("log", "archive", "--fetch")
         assert one.verify() == [], number
         assert one.digest() == whole, "every line is here"
+        require_no_faults(one)
