@@ -499,9 +499,11 @@ def _strength(code: BracketedCode, at: int, arguments: list[tuple[int, int]]) ->
         return NOTHING if not name.startswith(("Error", "Fatal")) else EXACT
     if name in ("assert_eq", "assert_ne") and first.endswith((".len()", ".count()")):
         return COUNTED
-    if name in _LOOSE or first.endswith((".is_ok()", ".is_some()", "!=null")):
+    if name in _LOOSE or first.endswith((".is_ok()", ".is_err()", ".is_some()", "!=null")):
         return LOOSE
-    if name in _BOUNDED and not (name == "assert" and "==" in first and "||" not in first):
+    if name in _BOUNDED and not (
+        name == "assert" and ("==" in first or first.endswith(".is_none()")) and "||" not in first
+    ):
         return BOUNDED
     return EXACT
 

@@ -68,6 +68,8 @@ class ParsedTest(NamedTuple):
     """The words of everything that is no assertion."""
     calls: frozenset[str] = frozenset()
     literals: frozenset[str] = frozenset()
+    uses: frozenset[str] = frozenset()
+    """The names and members of which it uses a member or an item."""
     traps: tuple[tuple[str, int, str], ...] = ()
     """Constructs that prevent an assertion from failing the test: code, line, text."""
     examples: float = 0.0

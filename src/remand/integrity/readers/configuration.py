@@ -117,15 +117,19 @@ def _ini_settings(text: str, tool: str) -> Iterator[tuple[str, SettingValue]]:
         # continued line.
         return
     for section in parser.sections():
-        prefix = _section_prefix(section, tool)
-        for key, value in parser.items(section):
-            yield f"{prefix}.{key}", _parse_ini_value(key, value or "")
+        for prefix in _section_prefixes(section, tool):
+            for key, value in parser.items(section):
+                yield f"{prefix}.{key}", _parse_ini_value(key, value or "")
+
+
+def _section_prefixes(section: str, tool: str) -> list[str]:
+    """The tool, and the parts of it, that a section configures."""
+    if section.startswith("mypy-"):
+        return [f"mypy.overrides[{name.strip()}]" for name in section[5:].split(",")]
+    return [_section_prefix(section, tool)]
 
 
 def _section_prefix(section: str, tool: str) -> str:
-    """The tool, and the part of it, that a section configures."""
-    if section.startswith("mypy-"):
-        return f"mypy.overrides[{section[5:]}]"
     if section.startswith("coverage:"):
         return f"coverage.{section[9:]}"
     if tool == "coverage":
@@ -170,7 +174,8 @@ def _flatten(value: Any, prefix: str, depth: int = 0) -> Iterator[tuple[str, Set
             yield from _flatten(inner, f"{prefix}.{key}" if prefix else str(key), depth + 1)
     elif isinstance(value, list) and any(isinstance(item, dict) for item in value):
         for place, item in enumerate(value):
-            yield from _flatten(item, f"{prefix}[{_entry_name(item, place)}]", depth + 1)
+            for name in _entry_names(item, place):
+                yield from _flatten(item, f"{prefix}[{name}]", depth + 1)
     elif isinstance(value, list):
         yield prefix, tuple(str(item) for item in value)
     elif isinstance(value, bool):
@@ -181,14 +186,12 @@ def _flatten(value: Any, prefix: str, depth: int = 0) -> Iterator[tuple[str, Set
         yield prefix, value
 
 
-def _entry_name(item: Any, place: int) -> str:
-    """The name for an entry of a list: its module or files, else its position."""
-    if isinstance(item, dict):
-        for name in ("module", "files"):
-            if name in item:
-                value_named = item[name]
-                return ",".join(map(str, value_named)) if isinstance(value_named, list) else str(value_named)
-    return str(place)
+def _entry_names(item: Any, place: int) -> list[str]:
+    """The names of an entry of a list, one for each of its modules or files; else its position."""
+    for name in ("module", "files"):
+        if isinstance(item, dict) and name in item:
+            return [str(one) for one in item[name]] if isinstance(item[name], list) else [str(item[name])]
+    return [str(place)]
 
 
 def _script_settings(source: SourceFile, tool: str) -> Iterator[tuple[str, SettingValue]]:
@@ -207,7 +210,9 @@ def _script_settings(source: SourceFile, tool: str) -> Iterator[tuple[str, Setti
         if code.text(opening) == "{":
             scopes.append((code.closing_place(opening), code.text(place - 1).strip("'\"`")))
         elif code.text(opening) == "[":
-            items = [code.text_between(*item).strip("'\"`") for item in code.arguments(opening)]
+            items = [
+                code.text_between(*item).strip("'\"`").removeprefix("...") for item in code.arguments(opening)
+            ]
             name = code.text(place - 1)
             projects = max(projects, code.closing_place(opening)) if name == "projects" else projects
             if place > projects or name not in ("include", "exclude"):

@@ -6,6 +6,7 @@ import ast
 import builtins
 import re
 from collections import Counter
+from collections.abc import Iterator
 
 from remand.integrity.readers import python_assertions as asserts
 from remand.integrity.readers.cases import EXACT, NOTHING, Assertion, ParsedTest, SkipMarker, is_smoke_name
@@ -29,6 +30,7 @@ from remand.integrity.readers.python_tree import (
     called_name,
     constant_texts,
     decorator_names,
+    dotted_name,
     fingerprint,
     is_false,
     is_true,
@@ -94,7 +96,10 @@ def _parse_test(node: Function, scope: FunctionScope) -> ParsedTest:
         body=fingerprint(parts),
         act=node_words(all_nodes(act)),
         calls=called_functions(parts) - (_bare_calls(parts) & scope.module.coroutines),
-        literals=constant_texts([*parts, *all_nodes(map(_decorator_values, node.decorator_list))]),
+        literals=constant_texts([*parts, *all_nodes(_parameter_values(node))]),
+        uses=frozenset(
+            dotted_name(part.value) for part in parts if isinstance(part, ast.Attribute | ast.Subscript)
+        ),
         traps=tuple(reader.traps),
         examples=_example_count(node),
         is_smoke=is_smoke_name(node.name) or _relies_on_fixture(node),
@@ -111,11 +116,14 @@ def _decorators(node: Function, scope: FunctionScope) -> list[ast.expr]:
     return [scope.module.aliases.get(item.id, item) if isinstance(item, ast.Name) else item for item in given]
 
 
-def _decorator_values(decorator: ast.expr) -> ast.expr:
-    """A decorator, or only the values if it gives a test parameters."""
-    if isinstance(decorator, ast.Call) and last_name(decorator.func) == "parametrize":
-        return call_argument(decorator, "argvalues", 1) or decorator
-    return decorator
+def _parameter_values(node: Function) -> Iterator[ast.expr]:
+    """A test's decorators, without those that skip it; only the values of one that gives it parameters."""
+    for decorator in node.decorator_list:
+        name = last_name(decorator.func) if isinstance(decorator, ast.Call) else ""
+        if name == "parametrize" and isinstance(decorator, ast.Call):
+            yield call_argument(decorator, "argvalues", 1) or decorator
+        elif not name.startswith(("skip", "xfail")):
+            yield decorator
 
 
 def _multiply(found: Assertion, times: int | None) -> Assertion:

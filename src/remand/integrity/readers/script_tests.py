@@ -16,6 +16,8 @@ _GROUPS = frozenset(("describe", "context", "suite", "xdescribe", "fdescribe", "
 _TESTS = frozenset(("it", "test", "specify", "xit", "xtest", "fit", "ftest", "xspecify", "bench"))
 _NAMES = _GROUPS | _TESTS
 _SKIPS = frozenset(("skip", "todo", "fixme", "fails", "failing", "fail", "only"))
+_NO_TESTS = word_set("macro before after beforeEach afterEach beforeAll afterAll")
+"""What a runner's function has that defines no test, but what tests share."""
 _TEST_HOLDERS = frozenset(("Deno", "QUnit", "t", "tap", "node", "mocha", "vitest"))
 _LOOKS = word_list("getBy findBy getAllBy findAllBy assert expect verify check should waitFor fail")
 _FUNCTIONS = ("function_declaration", "generator_function_declaration", "function_expression")
@@ -148,17 +150,17 @@ def _parse_call(code: BracketedCode, node: Node) -> _RunnerCall | None:
     links = chain_links(node.child("function"))
     if links and code.text(links[0].start) in _TEST_HOLDERS:
         links = links[1:]
-    name = code.text(links[0].start) if links else ""
+    name, chosen = _chosen_runner(code, code.text(links[0].start) if links else "")
     if name not in _NAMES or arguments is None or arguments.kind != "arguments":
         return None
     skips = [SkipMarker("skip" if name[0] == "x" else "only", code.line(links[0].start), name)]
-    skips = skips if name[0] in "xf" else []
+    skips = [*(skips if name[0] in "xf" else []), *chosen]
     times = 1
     for place, link in enumerate(links[1:], 1):
         word = code.text(link.start)
         given = links[place + 1] if place + 1 < len(links) else None
-        if word == "macro":
-            return None  # defines what tests share, and is none
+        if word in _NO_TESTS and link.field == "property":
+            return None
         if word in _SKIPS and link.field == "property":
             skips.append(SkipMarker(word, code.line(link.start), f"{name}.{word}"))
         elif word in ("skipIf", "runIf", "if"):
@@ -175,6 +177,26 @@ def _parse_call(code: BracketedCode, node: Node) -> _RunnerCall | None:
         times,
         (*skips, *_option_skips(code, arguments)),
         name in _GROUPS,
+    )
+
+
+def _chosen_runner(code: BracketedCode, name: str) -> tuple[str, tuple[SkipMarker, ...]]:
+    """The runner's function behind a name that the file gives it, and the condition that skips what it defines."""
+    node = code.definitions.get(name) if name not in _NAMES else None
+    value = node.child("value") if node is not None else None
+    if value is None or value.kind != "ternary_expression":
+        return name, ()
+    chosen = [code.node_text(value.child(field)) for field in ("consequence", "alternative")]
+    runner = min(chosen, key=len)
+    if runner not in _NAMES or f"{runner}.skip" not in chosen:
+        return name, ()
+    condition = code.node_text(value.child("condition"))
+    if chosen[1] == runner:
+        condition = condition.replace("==", "!=", 1) if "==" in condition else f"!{condition}"
+    is_foreign = _ELSEWHERE.fullmatch(f"({condition})") is not None
+    text = code.node_text(value)
+    return runner, (
+        SkipMarker("if", code.line(value.start), text, is_conditional=True, is_foreign=is_foreign),
     )
 
 

@@ -32,7 +32,7 @@ class CommandChange:
     """The commands of one file, base and head; read once for several rules."""
 
     def __init__(self, view: ChangedFile) -> None:
-        self.after = view.after
+        self.before, self.after = view.before, view.after
         self.path = view.path
         old, new = (read_commands(side) if side else () for side in (view.before, view.after))
         self.added_commands = without_common(new, old)
@@ -133,8 +133,22 @@ def _loses_failure(command: ShellCommand, change: CommandChange) -> bool:
     if stand_in:
         return bool(check_tools_in(stand_in[1].lower()))
     if _CONDITION.search(text) and not _FORGIVES.search(text):
-        return _is_at_last_check(command, change)
+        return not _excludes_new_action(text, change) and _is_at_last_check(command, change)
     return bool(_FORGIVES.search(text)) and _is_at_check(command, change)
+
+
+_OTHER_ACTION = re.compile(r"\bif:\s*(?:\$\{\{\s*)?github\.event\.action\s*!=\s*'(\w+)'\s*(?:\}\})?\s*$")
+
+
+def _excludes_new_action(text: str, change: CommandChange) -> bool:
+    """True for a condition that is false only on an action for which the base ran nothing."""
+    action = _OTHER_ACTION.search(text)
+    usual = ("opened", "synchronize", "reopened")
+    return (
+        action is not None
+        and action[1] not in usual
+        and (change.before is None or not re.search(rf"\b{action[1]}\b", change.before.text))
+    )
 
 
 def _is_failure_replaced(text: str) -> bool:

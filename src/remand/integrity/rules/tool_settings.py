@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from fnmatch import fnmatchcase
 from typing import NamedTuple
 
 from remand.domain.text.words import word_set
@@ -98,13 +99,13 @@ _STRICT_FLAGS = re.compile(
 _NO_CHECKERS = re.compile(
     r"(flit|hatch|setuptools|poetry|pdm|uv|maturin|scikit_build|cibuildwheel|towncrier|bumpversion|commitizen|semantic_release"
     r"|check_manifest|codespell|interrogate|black|isort|tox|testenv|coverage\.paths|check_wheel_contents|typos"
-    r"|cargo\.package)\b"
+    r"|cargo\.(?:package|features|(?:workspace\.|target\.\S+\.)?(?:dev_|build_)?dependencies))\b"
 )
 """Tables that package, format or describe the project; tox's commands are read as commands."""
 _IGNORED_OUTCOME = re.compile(r"\.ignore_(errors|outcome)$")
 _RETIRED = word_set("""
 deadcode gas golint gosimple gofmt goimports gofumpt gci interfacer maligned megacheck nosnakecase scopelint structcheck
-stylecheck varcheck ifshort exhaustivestruct vet vetshadow typecheck
+stylecheck varcheck exportloopref ifshort exhaustivestruct vet vetshadow typecheck
 """)
 """Checkers that were discontinued or merged into another: golangci-lint refuses their names."""
 
@@ -124,7 +125,8 @@ def find_lowered_settings(changeset: Changeset) -> Iterator[Suspicion]:
             continue
         if key.endswith(("extends", "plugins")) and tool in reformed:
             continue
-        code = _setting_code(key, before.get(key), _with_extension(key, after), before, after)
+        old, new = _value_for(key, before), _with_extension(key, after)
+        code = _setting_code(key, old, new, before, after)
         if (
             code in ("tests_left_out", "rule_switched_off")
             and (_SHRINKS.search(key) or _GROWS.search(key))
@@ -143,9 +145,23 @@ def find_lowered_settings(changeset: Changeset) -> Iterator[Suspicion]:
             yield suspicion(code, path, _setting_line(changeset, path, key), found)
 
 
+_ENTRY = re.compile(r"(.*\boverrides)\[(.*)\](.*)")
+"""A setting for certain modules or files."""
+
+
+def _value_for(key: str, settings: ToolSettings) -> SettingValue | None:
+    """A setting's value; for certain modules also where it is set for a pattern of them."""
+    asked = None if key in settings else _ENTRY.fullmatch(key)
+    for other in settings if asked else ():
+        wide = _ENTRY.fullmatch(other)
+        if asked and wide and wide[1] == asked[1] and wide[3] == asked[3] and fnmatchcase(asked[2], wide[2]):
+            return settings[other]
+    return settings.get(key)
+
+
 def _with_extension(key: str, after: ToolSettings) -> SettingValue | None:
     """A setting of the head; a list of rules includes those of an `extend-…` beside it."""
-    value = after.get(key)
+    value = _value_for(key, after)
     tool, _, name = key.rpartition(".")
     extension = after.get(f"{tool}.extend_{name}")
     if name not in ("select", "enable") or extension is None or (value is None and "select" not in name):

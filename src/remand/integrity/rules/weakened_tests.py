@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from remand.domain.text.words import format_count
 from remand.integrity.changeset import Changeset, PlacedTest
-from remand.integrity.paths import is_benchmark_path, is_expectation_path, is_test_path
+from remand.integrity.paths import is_benchmark_path, is_expectation_path, is_test_path, language_of
 from remand.integrity.readers.cases import (
     EXACT,
     NOTHING,
@@ -19,6 +19,8 @@ from remand.integrity.readers.cases import (
     word_similarity,
 )
 from remand.integrity.readers.python_tree import (
+    all_nodes,
+    is_literal,
     last_name,
     node_source,
 )
@@ -243,6 +245,7 @@ def _is_excused(
         if not _is_outright(item)
         and missing[item.text] > 0
         and not _is_in_helper(item, after, changeset)
+        and _existing_value(item) not in after.case.uses
         and not _word_set(item.text) & changeset.vanished_names
     ]
     if not left:
@@ -262,6 +265,15 @@ def _is_excused(
 def _is_outright(item: Assertion) -> bool:
     """True for an assertion that only says a line is, or is not, reached: it checks no value."""
     return re.match(r"(?:t|assert|expect)?\.?(?:fail|pass)\(", item.text) is not None
+
+
+_EXISTS = re.compile(r"([\w.]+)(?: is not None)?|self\.assertIsNotNone\(([\w.]+)\)")
+
+
+def _existing_value(item: Assertion) -> str | None:
+    """What an assertion only says to exist: a test that uses its members fails without it anyway."""
+    match = _EXISTS.fullmatch(item.text)
+    return match and (match[1] or match[2])
 
 
 _TOLD = re.compile(r'"[^"]{8,}"')
@@ -422,7 +434,9 @@ def find_rewritten_expectations(changeset: Changeset) -> Iterator[Suspicion]:
 
 
 def _find_rewritten_assertions(before: ParsedTest, after: PlacedTest) -> Iterator[Suspicion]:
-    old, new = _wanted_literals(before), _wanted_literals(after.case)
+    # The body of a test in Python is a digest of it.
+    is_text = language_of(after.view.path) != "python"
+    old, new = (_wanted_literals(before), _wanted_literals(after.case)) if is_text else (None, None)
     if old and new and old[0] == new[0] and old[1] - new[1] and new[1] - old[1]:
         found = f"a case of `{after.case.name}` now has {shorten(min(new[1] - old[1]))}"
         yield suspicion("expectation_rewritten", after.view.path, after.case.line, found)
@@ -430,7 +444,8 @@ def _find_rewritten_assertions(before: ParsedTest, after: PlacedTest) -> Iterato
     if before.act != after.case.act:
         return
     if before.body == after.case.body and len(before.literals) == len(after.case.literals):
-        for value in sorted(after.case.literals - before.literals)[:1]:
+        lost, gained = before.literals - after.case.literals, after.case.literals - before.literals
+        for value in [] if _are_renamed(lost, gained) else sorted(gained)[:1]:
             found = f"a case of `{after.case.name}` now has {shorten(value)}"
             yield suspicion("expectation_rewritten", after.view.path, after.case.line, found)
     for one, other in pair_assertions(_proving_assertions(before), _proving_assertions(after.case))[0]:
@@ -439,6 +454,17 @@ def _find_rewritten_assertions(before: ParsedTest, after: PlacedTest) -> Iterato
             yield suspicion(
                 "expectation_rewritten", after.view.path, other.line, found, f"{one.text}\n{other.text}"
             )
+
+
+def _are_renamed(lost: frozenset[str], gained: frozenset[str]) -> bool:
+    """True if several values differ in one word and in the same way: what goes in, and what comes out for it."""
+    old, new = (set(re.findall(r"[\w.]+", " ".join(texts))) for texts in (lost, gained))
+    pair = [*(old - new), *(new - old)]
+    return (
+        len(lost) > 1
+        and len(pair) == 2
+        and {text.replace(*pair) if pair[0] in text else text for text in lost} == gained
+    )
 
 
 def _wanted_literals(case: ParsedTest) -> tuple[str, frozenset[str]] | None:
@@ -468,14 +494,22 @@ def _written_values(item: Assertion) -> Counter[str]:
 
 
 def _expected_constants(source: SourceFile) -> dict[str, tuple[int, str]]:
-    """The constants that a test module writes as expected values."""
+    """The constants that a test module, and literals that a test, writes as expected values."""
+    if source.tree is None:
+        return _expected_locals(source.code)
     found = {}
-    for node in source.tree.body if source.tree else ():
+    for node in source.tree.body:
         if isinstance(node, ast.Assign) and any(
             word in last_name(node.targets[0]).lower() for word in _EXPECTING
         ):
             found[last_name(node.targets[0])] = node.lineno, node_source(node.value)
-    return found if source.tree else _expected_locals(source.code)
+    for name, function in source.functions:
+        for part in all_nodes(function.body) if function.name.startswith("test") else ():
+            if isinstance(part, ast.Assign) and is_literal(part.value):
+                target = last_name(part.targets[0])
+                if _WANTED.fullmatch(target):
+                    found[f"{name}: {target}"] = part.lineno, node_source(part.value)
+    return found
 
 
 def _expected_locals(code: BracketedCode) -> dict[str, tuple[int, str]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from remand.integrity.comparison import MAX_TEXT, FileDiff
-from tests.unit.integrity.changes import added, held, modified
+from tests.unit.integrity.changes import added, deleted, held, modified
 
 PRODUCT = modified("src/calc.py", "def total(a):\n    return a\n", "def total(a):\n    return a + 1\n")
 SCRIPT = modified(
@@ -22,6 +22,17 @@ HOOK = (
 )
 ROWS = "@pytest.mark.parametrize('a', [{rows}])\ndef test_host(a):\n    assert host(a) == a\n"
 REFUSED = "\n\ndef test_no_path():\n    with pytest.raises(ValueError):\n        host('a/path')\n"
+PINNED = "@pytest.mark.parametrize(('a', 'b'), [('x@1', 'x @ git+1'), ('{}', '{}')])\ndef test_url(a, b):\n    assert url(a) == b\n"
+SKIPPED = "@pytest.mark.skipif(parse(version) >= parse('2.0.0'), reason='2.0.0 and later refuse it')\n"
+NARROWED = (
+    "def test_n():\n    crawler = crawl()\n    assert crawler.stats is not None\n    assert crawler.stats.get('a') == 1\n"
+    "    assert crawler.rows\n    assert crawler.rows[0] == 2\n    assert crawler.rows[1] == 3\n"
+)
+TYPED = "[tool.mypy]\nstrict = true\n[[tool.mypy.overrides]]\nmodule = [{}]\ncheck_untyped_defs = false\n"
+JOB = "jobs:\n  t:\n    runs-on: a\n    steps:\n      - run: pytest\n"
+RUNS = "test('runs', () => {\n  expect(total(1)).toBe(2);\n});\n"
+RUST = modified("src/lib.rs", "pub fn total(a: u8) -> u8 { a }\n", "pub fn total(a: u8) -> u8 { a + 1 }\n")
+RUST_TEST = "#[test]\nfn totals() {{\n    let x = total(1);\n    assert!({});\n}}\n"
 WORKFLOW = "jobs:\n  t:\n    steps:\n      - run: {check}\n"
 
 CASES: dict[str, tuple[tuple[FileDiff, ...], set[str]]] = {
@@ -220,6 +231,73 @@ CASES: dict[str, tuple[tuple[FileDiff, ...], set[str]]] = {
             "LINT=$(shell which golangci-lint 2> /dev/null || echo '')\n\nall:\n\tgo test ./...\n"),), set()),
     "a tool that may fail": (
         (modified("Makefile", "all:\n\tgo test ./...\n", "all:\n\tgo test ./... || echo ''\n"),), {"failure_ignored"}),
+    "another comparison beside a local expectation": (
+        (modified("tests/test_t.py", "def test_t():\n    found = dump(1)\n    assert type(found) == str\n    expected = '{1}'\n    assert found == expected\n",
+            "def test_t():\n    found = dump(1)\n    assert type(found) is str\n    expected = '{1}'\n    assert found == expected\n"),
+         modified("tests/test_u.py", "def test_u(tmpdir):\n    out = run(Path(tmpdir))\n    exp = 'no file'\n    assert exp in out\n",
+            "def test_u(tmp_path):\n    out = run(tmp_path)\n    exp = 'no file'\n    assert exp in out\n"),
+         modified("tests/test_v.py", "def test_v():\n    expected = 3\n    assert add(1, 2) == expected\n",
+            "def test_v():\n    expected = 3\n    found = add(1, 2)\n    assert found == expected\n")), set()),
+    "another local expectation": (
+        (modified("tests/test_t.py", "def test_t():\n    found = dump(1)\n    expected = '{1}'\n    assert found == expected\n",
+            "def test_t():\n    found = dump(1)\n    expected = '{2}'\n    assert found == expected\n"),), {"expectation_rewritten"}),
+    "the same other value in a row's input and expectation": (
+        (modified("tests/test_r.py", PINNED.format("a@1.2.0", "a @ git+1.2.0"), PINNED.format("a@1.3.0", "a @ git+1.3.0")),), set()),
+    "another value in a row's expectation": (
+        (modified("tests/test_r.py", PINNED.format("a@1.2.0", "a @ git+1.2.0"), PINNED.format("a@1.2.0", "a @ git+1.3.0")),),
+        {"expectation_rewritten"}),
+    "a skip condition that is gone": (
+        (PRODUCT, modified("tests/test_s.py", SKIPPED + "def test_s():\n    for name in ('one', 'two'):\n        assert host(name) == 'local'\n",
+            "def test_s():\n    for name in ('one', 'two'):\n        assert host(name) == 'local'\n")), set()),
+    "a value that is used where it was asserted to exist": (
+        (PRODUCT, modified("tests/test_n.py", NARROWED, NARROWED.replace("    assert crawler.stats is not None\n", "").replace("    assert crawler.rows\n", ""))), set()),
+    "a value that is no longer used where it was asserted to exist": (
+        (PRODUCT, modified("tests/test_n.py", NARROWED, NARROWED.replace("    assert crawler.stats is not None\n", "")
+            .replace("    assert crawler.stats.get('a') == 1\n", ""))), {"assertion_removed"}),
+    "a value that is compared and used": (
+        (PRODUCT, modified("tests/test_n.py", NARROWED, NARROWED.replace("    assert crawler.rows[0] == 2\n", ""))), {"assertion_removed"}),
+    "fewer modules under an exception of the type checker": (
+        (modified("pyproject.toml", TYPED.format('"tests.one", "tests.two", "tests.three"'), TYPED.format('"tests.one", "tests.three"')),), set()),
+    "another module under an exception of the type checker": (
+        (modified("pyproject.toml", TYPED.format('"tests.one", "tests.two"'), TYPED.format('"tests.one", "src.two"')),), {"rule_switched_off"}),
+    "a shared configuration that is no longer spread": (
+        (modified("eslint.config.js", "export default [{ extends: [...ts.configs.recommended] }];\n",
+            "export default [{ extends: [ts.configs.recommended] }];\n"),), set()),
+    "an event that is new, and leaves a job out": (
+        (modified(".github/workflows/t.yml", "on:\n  pull_request:\n" + JOB, "on:\n  pull_request:\n    types: [opened, synchronize, reopened, closed]\n"
+            + JOB.replace("  t:\n", "  t:\n    if: github.event.action != 'closed'\n")),), set()),
+    "an event that is not new, and leaves a job out": (
+        (modified(".github/workflows/t.yml", "on:\n  pull_request:\n" + JOB, "on:\n  pull_request:\n"
+            + JOB.replace("  t:\n", "  t:\n    if: github.event.action != 'synchronize'\n")),), {"failure_ignored"}),
+    "tests under a name that skips them on another system": (
+        (SCRIPT, modified("test/run.test.js", RUNS, "const testOrSkip = process.platform === 'win32' ? test.skip : test;\n"
+            + RUNS.replace("test(", "testOrSkip("))), set()),
+    "tests under a name that skips them": (
+        (SCRIPT, modified("test/run.test.js", RUNS, "const testOrSkip = process.env.SLOW ? test : test.skip;\n"
+            + RUNS.replace("test(", "testOrSkip("))), {"test_skipped"}),
+    "what a runner does before each test": (
+        (SCRIPT, added("test/run.test.js", "test.beforeEach(() => {\n  delete process.env.A;\n});\n\n" + RUNS)), set()),
+    "another version of a library whose name is a setting's": (
+        (modified("Cargo.toml", "[dependencies]\nignore = '0.4.23'\n\n[lints.clippy]\nunwrap_used = 'deny'\n",
+            "[dependencies]\nignore = '0.4.24'\n\n[lints.clippy]\nunwrap_used = 'deny'\n"),), set()),
+    "a lint that is allowed": (
+        (modified("Cargo.toml", "[dependencies]\nignore = '0.4.23'\n\n[lints.clippy]\nunwrap_used = 'deny'\n",
+            "[dependencies]\nignore = '0.4.23'\n\n[lints.clippy]\nunwrap_used = 'allow'\n"),), {"rule_switched_off"}),
+    "nothing, asked for in two ways": (
+        (RUST, modified("tests/t.rs", RUST_TEST.format("x == None"), RUST_TEST.format("x.is_none()"))), set()),
+    "any value in place of nothing": (
+        (RUST, modified("tests/t.rs", RUST_TEST.format("x == None"), RUST_TEST.format("x.is_some()"))), {"assertion_weakened"}),
+    "what was refused is allowed now": (
+        (RUST, modified("tests/t.rs", RUST_TEST.format("x.is_err()"), RUST_TEST.format("x.is_ok()"))), set()),
+    "a checker by its action": (
+        (deleted(".github/workflows/r.yml", "on:\n  pull_request:\njobs:\n  golangci-lint:\n    steps:\n      - name: golangci-lint\n"
+            "        uses: other/action-golangci-lint@v2\n"),
+         added(".github/workflows/g.yml", "on:\n  pull_request:\njobs:\n  golangci:\n    steps:\n      - name: golangci-lint\n"
+            "        uses: golangci/golangci-lint-action@v7\n")), set()),
+    "a checker's action that is gone": (
+        (modified(".github/workflows/g.yml", "on:\n  pull_request:\njobs:\n  golangci:\n    steps:\n      - uses: actions/checkout@v4\n"
+            "      - uses: golangci/golangci-lint-action@v7\n",
+            "on:\n  pull_request:\njobs:\n  golangci:\n    steps:\n      - uses: actions/checkout@v4\n"),), {"check_removed"}),
 }  # fmt: skip
 
 
