@@ -19,6 +19,7 @@ from remand.domain.gate.gate import (
     GateFinding,
     GatePolicy,
     Irregularity,
+    Measurement,
     RunCheck,
     TestOutcome,
     WatchedTest,
@@ -78,7 +79,7 @@ EXTRA_RUNS = 1.5
 SHORT_RUNS_SECONDS = 20.0
 """How long extra runs may take even if the gate itself takes only a moment."""
 START_SHARE = 0.1
-"""The time that a run takes besides its tests, as a share of the gate's own time."""
+"""The least time that a run takes besides its tests, as a share of the gate's own time."""
 MAX_READ_ALONG = 100
 MAX_READ_ALONG_BYTES = 32 << 10
 
@@ -194,7 +195,8 @@ class Examination:
         usual = {one.code for one in base.irregularities} if base else ()
         odd = tuple(one for one in head.irregularities if one.code not in usual)
         watched = (base.watched if base else (), head.watched)
-        return _TestSides(gate, on_base, head.tests, watched, odd, measured.seconds, head.takes_files)
+        left = _TimeLeft(max(EXTRA_RUNS * measured.seconds, SHORT_RUNS_SECONDS))
+        return _TestSides(gate, on_base, head.tests, watched, odd, measured.seconds, left, head.takes_files)
 
     def _cross_check(self, run: GateRun, sides: Sequence[_TestSides], pool: Executor) -> list[Suspicion]:
         """The findings from running the tests of one side on the code of the other, within the time for extra runs."""
@@ -203,13 +205,12 @@ class Examination:
         found: list[Suspicion] = []
         noticing: set[str] = set()
         for side in sides:
-            left = side.seconds_left
             for kind, judge, tree, files in self._crossed_trees(checks):
                 if kind is RunCheck.BASE_TESTS and not side.on_base:
                     continue  # there is nothing to compare with
                 cost = side.seconds_of(files) if files and side.is_selective else side.seconds
-                if cost <= left:
-                    left -= cost
+                if side.left.covers(cost):
+                    side.left.spend(cost)
                     # New tests are expected to fail on the base: to run these again would show nothing.
                     retries = side.gate.retries if kind is RunCheck.BASE_TESTS else 0
                     short = side._replace(gate=side.short_gate(cost, retries))
@@ -218,13 +219,9 @@ class Examination:
                 else:
                     found.append(_make_left_out(kind, side.gate.name, cost))
             if RunCheck.MUTANTS in self._policy.runs:
-                special, left = self._judge_general_paths(run, side, left)
-                found += special
-                if not special:
-                    altered, left = self._judge_altered_inputs(run, side, left)
-                    found += altered
-                altered, left = self._judge_altered_expectations(run, side, left)
-                found += altered
+                special = self._judge_general_paths(run, side)
+                found += special or self._judge_altered_inputs(run, side)
+                found += self._judge_altered_expectations(run, side)
             if RunCheck.MUTANTS in self._policy.runs and (
                 checks.from_head or checks.spliced or checks.has_other_tests
             ):
@@ -236,7 +233,7 @@ class Examination:
                     ),
                     None,
                 )
-                suspicions, notices_faults = self._judge_mutants(run, side, checks.from_head, left, crossed)
+                suspicions, notices_faults = self._judge_mutants(run, side, checks.from_head, crossed)
                 found += suspicions
                 noticing |= {side.gate.name} if notices_faults else set()
         for side, judge, tree, future in asked:
@@ -245,31 +242,25 @@ class Examination:
             )
         return found
 
-    def _judge_general_paths(
-        self, run: GateRun, side: _TestSides, left: float
-    ) -> tuple[list[Suspicion], float]:
-        """The findings from running all tests with only the special answers of changed functions, and the time left after that."""
+    def _judge_general_paths(self, run: GateRun, side: _TestSides) -> list[Suspicion]:
+        """The findings from running all tests with only the special answers of changed functions."""
         found: list[Suspicion] = []
         for one in find_general_paths(self._comparison):
-            if side.seconds > left:
+            if not side.left.covers(side.seconds):
                 found.append(_make_left_out(RunCheck.MUTANTS, side.gate.name, side.seconds))
                 break
             tests: Sequence[TestOutcome] = ()
             if one.special_only:
-                left -= side.seconds
                 special = self._tests_with(run, side, one.path, one.special_only)
                 tests = special_only_tests(one, side.on_base, side.on_head, special)
-            if tests or (one.is_identified and left >= side.seconds):
+            if tests or (one.is_identified and side.left.covers(side.seconds)):
                 broken = self._tests_with(run, side, one.path, one.crashing)
                 found += judge_special_only(one, tests, broken) or judge_identified(
                     one, side.on_base, side.on_head, broken
                 )
-                left -= 0.0 if tests else side.seconds
-        return found, left
+        return found
 
-    def _judge_altered_inputs(
-        self, run: GateRun, side: _TestSides, left: float
-    ) -> tuple[Sequence[Suspicion], float]:
+    def _judge_altered_inputs(self, run: GateRun, side: _TestSides) -> Sequence[Suspicion]:
         """What the tests that the change mended say on both sides when they ask for something else."""
         changed = next(
             (change.path for change in self._comparison.changes if is_product_path(change.path)), ""
@@ -278,9 +269,8 @@ class Examination:
         runs, cost = AlteredRuns(*side.watched), 2 * side.seconds_of_some(files)
         texts = {path: self._mirror.file(self._tree, path) or b"" for path in files}
         for step in range(STEPS) if files else ():
-            if cost > left:
-                return (_make_left_out(RunCheck.MUTANTS, side.gate.name, cost),), left
-            left -= cost
+            if not side.left.covers(cost):
+                return (_make_left_out(RunCheck.MUTANTS, side.gate.name, cost),)
             altered = {
                 path: alter_inputs(path, text.decode("utf-8", "replace"), step)
                 for path, text in texts.items()
@@ -292,15 +282,13 @@ class Examination:
                 break
         found = runs.judge(changed)
         cost = side.seconds_of_some(files)
-        if found or not files or cost > left or not counts_calls(Changeset(self._comparison)):
-            return found, left
+        if found or not files or not side.left.covers(cost) or not counts_calls(Changeset(self._comparison)):
+            return found
         turned = {path: reverse_tests(path, text.decode("utf-8", "replace")) for path, text in texts.items()}
         after = self._watch_with(run, side, self.judged_tree, turned)
-        return judge_reversed(changed, *side.watched, after), left - cost
+        return judge_reversed(changed, *side.watched, after)
 
-    def _judge_altered_expectations(
-        self, run: GateRun, side: _TestSides, left: float
-    ) -> tuple[Sequence[Suspicion], float]:
+    def _judge_altered_expectations(self, run: GateRun, side: _TestSides) -> Sequence[Suspicion]:
         """What new, changed and mended tests say when they expect something else."""
         altered = alter_expectations(self._comparison) if side.watched[1] else ()
         found: list[Suspicion] = []
@@ -308,17 +296,16 @@ class Examination:
         beside = {one.path: one.beside for one in altered if one.beside}
         for files, is_beside in ((tests, False), (beside, True)):
             cost = side.seconds if is_beside else side.seconds_of_some(tuple(files))
-            if files and cost > left:
+            if files and not side.left.covers(cost):
                 found.append(_make_left_out(RunCheck.MUTANTS, side.gate.name, cost))
             elif files:
-                left -= cost
                 after = self._watch_with(run, side, self.judged_tree, files)
                 found += (
                     judge_altered_functions(altered, side.watched[1], after)
                     if is_beside
                     else judge_altered_tests(self._comparison, altered, side.watched, after)
                 )
-        return found, left
+        return found
 
     def _watch_with(
         self, run: GateRun, side: _TestSides, tree: str, files: dict[str, bytes]
@@ -326,7 +313,7 @@ class Examination:
         """What tests of some files told while they ran, with these files in place of a tree's own."""
         asked = tuple(files) if side.is_selective else ()
         gate = side.short_gate(side.seconds_of_some(tuple(files)))
-        measured = run.measure(gate, self._mirror.with_files(tree, files), files=asked).found
+        measured = self._measure(run, side, gate, self._mirror.with_files(tree, files), asked)
         return measured.watched if measured else ()
 
     def _tests_with(
@@ -334,15 +321,23 @@ class Examination:
     ) -> tuple[TestOutcome, ...]:
         """The results of all tests of a gate with one file of the head changed."""
         tree = self._mirror.with_files(self.judged_tree, {path: content})
-        measured = run.measure(side.short_gate(side.seconds), tree).found
+        measured = self._measure(run, side, side.short_gate(side.seconds), tree)
         return measured.tests if measured else ()
+
+    @staticmethod
+    def _measure(
+        run: GateRun, side: _TestSides, gate: Gate, tree: str, files: tuple[str, ...] = ()
+    ) -> Measurement | None:
+        """An extra run of some tests, by the time that it took."""
+        measured = run.measure(gate, tree, files=files)
+        side.left.spend(measured.seconds)
+        return measured.found
 
     def _judge_mutants(
         self,
         run: GateRun,
         side: _TestSides,
         files: tuple[str, ...],
-        left: float,
         crossed: Future[GateMeasurement] | None,
     ) -> tuple[Sequence[Suspicion], bool]:
         """The findings from running new and changed tests on functions that were broken on purpose: does any test fail?
@@ -360,11 +355,10 @@ class Examination:
         notices_faults = False
         # Most tests notice that a function does nothing: to see which execute it takes a run that only the others need.
         for name, changed in (("hollow", broken.hollow), ("crashing", broken.crashing)):
-            if cost > left:
+            if not side.left.covers(cost):
                 return [_make_left_out(RunCheck.MUTANTS, side.gate.name, cost)], notices_faults
-            left -= cost
             tree = self._mirror.with_files(self.judged_tree, changed)
-            measured = run.measure(gate, tree, files=files).found
+            measured = self._measure(run, side, gate, tree, files)
             if measured is None:
                 return (), notices_faults
             runs[name] = measured.tests
@@ -504,6 +498,19 @@ def _make_left_out(kind: RunCheck, gate: str, seconds: float) -> Suspicion:
 _JudgeRuns = Callable[[Comparison, TestRuns], Sequence[Suspicion]]
 
 
+class _TimeLeft:
+    """What is left of the time for extra runs of a gate; a run that confirms a finding does not count."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+
+    def covers(self, cost: float) -> bool:
+        return cost <= self._seconds
+
+    def spend(self, cost: float) -> None:
+        self._seconds -= cost
+
+
 class _TestSides(NamedTuple):
     """The test results of one gate, on the base and on the head."""
 
@@ -515,20 +522,16 @@ class _TestSides(NamedTuple):
     irregularities: tuple[Irregularity, ...]
     seconds: float
     """How long the gate took on the head."""
+    left: _TimeLeft
+    """The time for its extra runs."""
     is_selective: bool
     """True if the gate's runner can run only the named files."""
-
-    @property
-    def seconds_left(self) -> float:
-        """The total time for extra runs of this gate; a run that confirms a finding does not count."""
-        return max(EXTRA_RUNS * self.seconds, SHORT_RUNS_SECONDS)
 
     def seconds_of(self, files: Sequence[str]) -> float:
         """The time that a run of the tests in some files takes."""
         named = ChangedPaths([FileDiff(status="M", path=path) for path in files])
-        return START_SHARE * self.seconds + sum(
-            test.seconds for test in self.on_head if named.path_of(test.id)
-        )
+        left_out = sum(test.seconds for test in self.on_head if not named.path_of(test.id))
+        return max(self.seconds - left_out, START_SHARE * self.seconds)
 
     def seconds_of_some(self, files: Sequence[str]) -> float:
         """How long a run takes that needs the tests in some files only."""

@@ -629,14 +629,27 @@ def test_a_test_that_the_task_names_must_pass_although_it_failed_on_the_base() -
     assert unmeasured.verdict.status is not GateStatus.FAILED, "it may be among what could not be measured"
 
 
-def crossing_jobs(seconds: float, on_base: str = "pass t::one", **policy: object) -> tuple[int, list[str]]:
-    """How many runs a change of product and tests takes at a gate of such a length, and what is said to be left out."""
+def crossing_jobs(
+    seconds: float,
+    on_base: str = "pass t::one",
+    extra: float = 0.0,
+    *,
+    takes_files: bool = False,
+    **policy: object,
+) -> tuple[int, list[str]]:
+    """How many runs a change of product and tests takes at a gate of such a length, and what is said to be left out.
+
+    Extra runs may take another time.
+    """
 
     def script(command: str, side: str) -> JobResult:
         output = on_base if side == "base" else "pass t::one\npass t::two"
-        return said(output)._replace(seconds=seconds)
+        return said(output)._replace(seconds=extra if extra and side == "other" else seconds)
 
     stage = Stage(script, **{"gates": (TESTS,), "integrity": True, **policy})
+    if takes_files:
+        watch = _FakeWatch(takes_files=True)
+        stage.environment = stage.environment._replace(watch_results=watch)
     test = b"def test_one():\n    assert f(1) == 2\n"
     stage.mirror.commit("base", {"a.py": b"def f(x):\n    return x\n", "tests/test_a.py": test})
     more = test + b"\n\ndef test_two():\n    assert f(2) == 3\n"
@@ -654,6 +667,10 @@ def test_extra_runs_stay_within_their_time_and_what_did_not_fit_is_said() -> Non
     assert crossing_jobs(100.0) == (3, ["note", "note"]), "new tests and mutants"
     assert crossing_jobs(9.0) == (4, ["note"]), "mutants take all tests of a runner that leaves none out"
     assert crossing_jobs(100.0, runs=(RunCheck.NEW_TESTS,)) == (3, []), "the other kind is switched off"
+    assert crossing_jobs(9.0, takes_files=True) == (4, ["note"]), (
+        "the start takes all of the time, and no test"
+    )
+    assert crossing_jobs(1.0, extra=18.0) == (5, ["note"]), "a mutant took the time of the other"
     assert crossing_jobs(1.0, runs=()) == (2, [])
     assert crossing_jobs(1.0, on_base="nothing") == (5, []), "no test of the base ran that could be compared"
 
@@ -661,8 +678,9 @@ def test_extra_runs_stay_within_their_time_and_what_did_not_fit_is_said() -> Non
 class _FakeWatch:
     """Has every run tell that it began; `spoilt` says on which sides it leaves no report then."""
 
-    def __init__(self, *spoilt: str) -> None:
+    def __init__(self, *spoilt: str, takes_files: bool = False) -> None:
         self.spoilt = spoilt
+        self.takes_files = takes_files
         self.is_on = False
 
     @contextmanager
@@ -670,7 +688,7 @@ class _FakeWatch:
         self, command: Sequence[str], folder: str, files: Sequence[str] = ()
     ) -> Iterator[ResultWatch | None]:
         self.is_on = True
-        records = [ResultRecord(kind="start"), ResultRecord(kind="end")]
+        records = [ResultRecord(kind="start", takes_files=self.takes_files), ResultRecord(kind="end")]
         yield ResultWatch((f"told-{command[0]}",), {}, lambda: records)
 
     def script(self, command: str, side: str) -> JobResult:
