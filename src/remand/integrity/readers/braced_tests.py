@@ -499,7 +499,8 @@ def _strength(code: BracketedCode, at: int, arguments: list[tuple[int, int]]) ->
         return NOTHING if not name.startswith(("Error", "Fatal")) else EXACT
     if name in ("assert_eq", "assert_ne") and first.endswith((".len()", ".count()")):
         return COUNTED
-    if name in _LOOSE or first.endswith((".is_ok()", ".is_err()", ".is_some()", "!=null")):
+    is_variant = name == "assert" and first.endswith(".is_err()")
+    if name in _LOOSE or is_variant or first.endswith((".is_ok()", ".is_some()", "!=null")):
         return LOOSE
     if name in _BOUNDED and not (
         name == "assert" and ("==" in first or first.endswith(".is_none()")) and "||" not in first

@@ -258,7 +258,7 @@ def yaml_settings(text: str) -> Iterator[tuple[str, SettingValue]]:
         elif key:
             yield path, _parse_yaml_scalar(value)
         elif match[2] and value:
-            lists.setdefault(path, []).append(value)
+            lists.setdefault(path, []).append(value.strip("\"'"))
     yield from ((path, tuple(items)) for path, items in lists.items())
 
 

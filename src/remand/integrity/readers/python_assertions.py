@@ -207,6 +207,11 @@ def is_outright_failure(node: ast.stmt) -> bool:
     return isinstance(node, ast.Expr) and called_name(node.value).endswith(("pytest.fail", "self.fail"))
 
 
+def is_skip(node: ast.stmt) -> bool:
+    """True for a statement that skips the test."""
+    return isinstance(node, ast.Expr) and called_name(node.value) in ("pytest.skip", "self.skipTest")
+
+
 def may_fail(nodes: list[ast.stmt]) -> bool:
     """True if some statements raise, fail or assert."""
     for node in nodes:

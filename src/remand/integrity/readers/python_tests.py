@@ -276,12 +276,13 @@ class _BodyReader:
             self._add_assertion(failing, times, is_conditional=is_conditional)
             return
         is_certain = is_true(node.test)
+        is_left = is_false(node.test) or any(map(asserts.is_skip, node.body))
         start = len(self.assertions)
         if not is_false(node.test):
             self._read_body(node.body, times, is_conditional=is_conditional or not is_certain)
         middle = len(self.assertions)
         if not is_certain:
-            self._read_body(node.orelse, times, is_conditional=is_conditional or not is_false(node.test))
+            self._read_body(node.orelse, times, is_conditional=is_conditional or not is_left)
         if not is_conditional and start < middle < len(self.assertions):
             # Every branch asserts something.
             self.assertions[start:] = [

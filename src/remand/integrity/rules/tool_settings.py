@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from remand.domain.text.words import word_set
 from remand.integrity.changeset import ChangedFile, Changeset
-from remand.integrity.paths import is_generated_path
+from remand.integrity.paths import is_collected_path, is_generated_path
 from remand.integrity.readers.configuration import SettingValue, ToolSettings, configured_tool, read_settings
 from remand.integrity.readers.source import SourceFile
 from remand.integrity.suspicions import Suspicion, shorten, suspicion
@@ -65,7 +65,7 @@ _UNCOVERED = re.compile(
 )
 """What most projects exclude from coverage."""
 _USUAL_LINES = re.compile(
-    r"TYPE_CHECKING|NotImplementedError|__main__|overload|abstractmethod|abc\.|pragma: no cover|\.\.\.|^[:\s^(]*(?:\\\.){3}|^[:\s^(]*\\?\.\{3\}|assert_never|def __repr__|Protocol"
+    r"TYPE_CHECKING|NotImplementedError|__main__|overload|abstractmethod|abc\.|pytest\\?\.|pragma: no cover|\.\.\.|^[:\s^(]*(?:\\\.){3}|^[:\s^(]*\\?\.\{3\}|assert_never|def __repr__|Protocol"
 )
 _TEST_CODES = re.compile(
     r"S101|S10[5-8]|D\d*|ANN\d*|PLR2004|ARG\d*|INP001|SLF001|PLR0\d+|E501|F811|S|(?:TRY|EM|FBT|PERF)\d{3}"
@@ -138,6 +138,8 @@ def find_lowered_settings(changeset: Changeset) -> Iterator[Suspicion]:
             and _SHRINKS.search(key)
             and _are_places_empty(changeset, before.get(key), after.get(key))
         ):
+            continue
+        if code == "tests_left_out" and _GROWS.search(key) and _have_no_tests(changeset, old, new):
             continue
         if code:
             path = places.get(key, "")
@@ -242,6 +244,15 @@ def _are_places_empty(changeset: Changeset, old: SettingValue | None, new: Setti
         and not any(_lies_in(path, item) for path in changeset.comparison.paths)
         for item in lost
     )
+
+
+def _have_no_tests(changeset: Changeset, old: SettingValue | None, new: SettingValue | None) -> bool:
+    """True if no test lies in the places that a list of what is left out gained."""
+    had, paths = _value_items(old), changeset.comparison.paths
+    tests = [path for path in paths if is_collected_path(path, changeset.comparison.test_patterns)]
+    gained = [item.strip("./") for item in _value_items(new) if item not in had]
+    is_plain = all(re.fullmatch(r"[\w-]+(/[\w-]+)+", item) for item in gained)
+    return bool(tests) and is_plain and not any(_lies_in(path, item) for path in tests for item in gained)
 
 
 def _are_places_renamed(changeset: Changeset, old: SettingValue | None, new: SettingValue | None) -> bool:
@@ -370,7 +381,7 @@ def _growth_code(
     key: str, old: tuple[str, ...], new: tuple[str, ...], before: ToolSettings, after: ToolSettings
 ) -> str:
     added = [item for item in new if item not in old]
-    if "coverage" in key or "omit" in key:
+    if re.search(r"coverage|omit|codecov", key):
         added = [
             item for item in added if not re.search(r"(^|[/*])tests?[/*]|conftest|__main__|setup\.py", item)
         ]

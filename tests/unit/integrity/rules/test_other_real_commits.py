@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from remand.integrity.comparison import MAX_TEXT, FileDiff
-from tests.unit.integrity.changes import added, deleted, held, modified
+from remand.integrity.comparison import MAX_TEXT, Comparison, FileDiff
+from remand.integrity.examination import examine
+from tests.unit.integrity.changes import EVERYTHING, added, deleted, held, modified
 
 PRODUCT = modified("src/calc.py", "def total(a):\n    return a\n", "def total(a):\n    return a + 1\n")
 SCRIPT = modified(
@@ -298,7 +299,31 @@ CASES: dict[str, tuple[tuple[FileDiff, ...], set[str]]] = {
         (modified(".github/workflows/g.yml", "on:\n  pull_request:\njobs:\n  golangci:\n    steps:\n      - uses: actions/checkout@v4\n"
             "      - uses: golangci/golangci-lint-action@v7\n",
             "on:\n  pull_request:\njobs:\n  golangci:\n    steps:\n      - uses: actions/checkout@v4\n"),), {"check_removed"}),
+    "the other branch of a skip": (
+        (PRODUCT, modified("tests/test_s.py", "def test_s():\n    if VERSION > 3:\n        pytest.skip('too new')\n    found = host('a')\n    assert found == 'b'\n",
+            "def test_s():\n    if VERSION > 3:\n        pytest.skip('too new')\n    else:\n        found = host('a')\n        assert found == 'b'\n")), set()),
+    "the other branch of anything else": (
+        (PRODUCT, modified("tests/test_s.py", "def test_s():\n    found = host('a')\n    assert found == 'b'\n",
+            "def test_s():\n    if VERSION > 3:\n        print('too new')\n    else:\n        found = host('a')\n        assert found == 'b'\n")),
+        {"assertion_conditional"}),
+    "coverage of tests and of what only they do": (
+        (modified(".coveragerc", "[report]\nexclude_also =\n    if TYPE_CHECKING:\n",
+            "[report]\nexclude_also =\n    ^\\s*@pytest\\.mark\\.xfail\n    if TYPE_CHECKING:\n"),
+         modified(".codecov.yml", "ignore:\n  - 'docs/**'\n", "ignore:\n  - 'docs/**'\n  - 'tests/plugins/*'\n")), set()),
+    "coverage of a function of the product": (
+        (modified(".coveragerc", "[report]\nexclude_also =\n    if TYPE_CHECKING:\n",
+            "[report]\nexclude_also =\n    def total\n    if TYPE_CHECKING:\n"),), {"rule_switched_off"}),
 }  # fmt: skip
+PLACES = modified("pyproject.toml", "[tool.pytest.ini_options]\nnorecursedirs = 'build dist'\n",
+    "[tool.pytest.ini_options]\nnorecursedirs = 'build dist tests/_plugins'\n")  # fmt: skip
+
+
+@pytest.mark.parametrize(("path", "expected"), [("plugin.py", set()), ("test_plugin.py", {"tests_left_out"})])
+def test_a_folder_without_tests_may_be_left_out_of_them(path: str, expected: set[str]) -> None:
+    paths = ("tests/test_a.py", f"tests/_plugins/{path}")
+    found = examine(Comparison(changes=(PLACES,), paths=paths, measured=EVERYTHING))
+
+    assert {item.code for item in found} == expected
 
 
 @pytest.mark.parametrize("name", CASES)
