@@ -76,4 +76,8 @@ def examine(comparison: Comparison) -> tuple[Suspicion, ...]:
     """Every suspicion that the rules find in a change, without duplicates, by path and line."""
     changeset = Changeset(comparison)
     found = {item.id: item for rule in RULES for item in rule(changeset)}
+    # Trees are taken apart, so that no garbage collection has to look for them.
+    sides = (side for view in changeset.views for side in (view.before, view.after) if side)
+    for source in (*sides, *changeset.unchanged_tests):
+        source.release()
     return tuple(sorted(found.values(), key=lambda item: (item.path, item.line, item.code)))

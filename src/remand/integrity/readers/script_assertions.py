@@ -81,7 +81,8 @@ def callee_names(code: BracketedCode, call: Node) -> list[str]:
 
 def find_assertions(code: BracketedCode, parts: Iterable[Node]) -> list[FoundAssertion]:
     """The assertions in some parts of a file, in order, without nested ones."""
-    made = [found for part in parts for node in part.walk() for found in _assertions_at(code, node)]
+    nodes = code.nodes_in(parts, "member_expression", "call_expression")
+    made = [found for node in nodes for found in _assertions_at(code, node)]
     found: list[FoundAssertion] = []
     for item in sorted(made, key=lambda one: one.place):
         if not found or item.place >= found[-1].stop:

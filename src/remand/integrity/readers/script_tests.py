@@ -269,7 +269,7 @@ def _parse_test(
 
 def _example_count(code: BracketedCode, parts: list[Node]) -> float:
     """`{ numRuns: 100 }` of a property."""
-    for node in (node for part in parts for node in part.walk() if node.kind == "pair"):
+    for node in code.nodes_in(parts, "pair"):
         value = code.node_text(node.child("value"))
         if code.node_text(node.child("key")) == "numRuns" and value.isdecimal():
             return float(value[:9])
@@ -332,7 +332,7 @@ def _parse_body(code: BracketedCode, parts: list[Node], start: int, stop: int) -
 def _assigned_texts(code: BracketedCode, parts: list[Node]) -> dict[str, str]:
     """What names were given in a body: `const order = await submit(cart);`"""
     found: dict[str, str] = {}
-    for node in (node for part in parts for node in part.walk() if node.kind == "variable_declarator"):
+    for node in code.nodes_in(parts, "variable_declarator"):
         value = node.child("value")
         if value is not None and value.kind == "await_expression" and value.children:
             value = value.children[0]
@@ -361,7 +361,7 @@ def _uncovered_places(covered: list[tuple[int, int]], start: int, stop: int) -> 
 
 
 def _inner_skips(code: BracketedCode, parts: list[Node]) -> Iterator[SkipMarker]:
-    for node in (node for part in parts for node in part.walk() if node.kind == "call_expression"):
+    for node in code.nodes_in(parts, "call_expression"):
         names, arguments = callee_names(code, node), node.child("arguments")
         name, owner = names[-1] if names else "", names[-2] if len(names) > 1 else ""
         if name == "pending" or (

@@ -40,7 +40,6 @@ from remand.integrity.readers.tokens import (
 )
 
 if TYPE_CHECKING:
-    from tree_sitter import Node as ParserNode
     from tree_sitter import Parser
 
 MAX_BYTES = 1 << 20
@@ -141,7 +140,7 @@ class _Builder:
             found = cursor.node
             kind = found.type if found else ""
             if found and (not found.child_count or kind in _STRINGS or kind.endswith("comment")):
-                if self._takes_token(found, kind) and found.is_named:
+                if self._takes_token(found.start_byte, found.end_byte, kind) and found.is_named:
                     field = fields[cursor.field_id or 0]
                     Node(kind, field, above, len(tokens) - 1, is_leaf=True).stop = len(tokens)
             else:
@@ -155,10 +154,9 @@ class _Builder:
         root.stop = len(tokens)
         return ParsedText(tuple(tokens), tuple(self._comments), root, tuple(self._starts))
 
-    def _takes_token(self, found: ParserNode, kind: str) -> bool:
+    def _takes_token(self, start: int, stop: int, kind: str) -> bool:
         """Takes a leaf over: True if it is a token, and no comment or blank."""
-        start = found.start_byte
-        text = self._data[start : found.end_byte].decode("utf-8", "replace")
+        text = self._data[start:stop].decode("utf-8", "replace")
         if not text or text.isspace():
             return False
         self._line += self._data.count(b"\n", self._at, start)
@@ -264,6 +262,12 @@ class SourceFile:
         comments = (CodeComment(token.line, token.text) for token in tokens if token.kind == COMMENT)
         return ParsedText(tuple(one for one in tokens if one.kind != COMMENT), tuple(comments), None)
 
+    def release(self) -> None:
+        """Takes the syntax tree apart if there is one: nothing can be asked about it afterwards."""
+        parsed = self.__dict__.pop("_parsed_text", None)
+        if parsed is not None and parsed.root is not None:
+            parsed.root.release()
+
     @property
     def tokens(self) -> tuple[CodeToken, ...]:
         """The tokens of a language with braces, comments left out."""
@@ -281,7 +285,7 @@ class SourceFile:
     @cached_property
     def comments(self) -> tuple[CodeComment, ...]:
         if self.language == "python":
-            return python_comments(self.text)
+            return python_comments(self.text, is_valid=self.tree is not None)
         if self.language in _HASHED:
             return hash_comments(self.text)
         return self._parsed_text.comments

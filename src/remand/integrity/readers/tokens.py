@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import io
 import re
+import sys
 import tokenize
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cached_property
 from typing import NamedTuple
 
@@ -123,6 +124,14 @@ class Node:
             if node.children:
                 waiting += reversed(node.children)
 
+    def release(self) -> None:
+        """Takes the tree below it apart: no node is in a cycle then, and all are freed with the last that uses them."""
+        waiting = [self]
+        while waiting:
+            node = waiting.pop()
+            waiting += (child for child in node.children if child.children)
+            node.children = _CHILDLESS
+
     def find(self, place: int) -> Node:
         """The smallest part of it that covers a place."""
         node = self
@@ -183,6 +192,17 @@ class BracketedCode:
         """Every node of the given kinds, in the order of the text."""
         found = [node for kind in kinds for node in self._nodes.get(kind, ())]
         return found if len(kinds) == 1 else sorted(found, key=lambda node: node.start)
+
+    def nodes_in(self, parts: Iterable[Node], *kinds: str) -> list[Node]:
+        """Every node of the given kinds in some parts of the file, with the parts themselves; what holds others comes first."""
+        found = [
+            node
+            for part in parts
+            for kind in kinds
+            for node in _slice_by_start(self._nodes.get(kind, _CHILDLESS), part.start, part.stop)
+            if node.stop <= part.stop
+        ]
+        return found if len(kinds) == 1 else sorted(found, key=lambda node: (node.start, -node.stop))
 
     @cached_property
     def definitions(self) -> dict[str, Node]:
@@ -259,6 +279,10 @@ class BracketedCode:
             yield start, end
 
 
+def _slice_by_start(nodes: list[Node], start: int, stop: int) -> list[Node]:
+    return nodes[bisect_left(nodes, start, key=_start) : bisect_left(nodes, stop, key=_start)]
+
+
 def test_module_range(code: BracketedCode) -> range:
     """`#[cfg(test)] mod tests { … }` of Rust, which is no product."""
     for place, token in enumerate(code.tokens):
@@ -277,9 +301,28 @@ class CodeComment(NamedTuple):
     text: str
 
 
-def python_comments(text: str) -> tuple[CodeComment, ...]:
-    """The comments of a Python text, by its own tokenizer as far as that comes."""
+_PYTHON_QUOTED = re.compile(
+    r"""#[^\n]*|\\?(?:\"{3}(?:[^\\"]|\\.|"(?!""))*\"{3}|'{3}(?:[^\\']|\\.|'(?!''))*'{3}|"(?:[^\\"\n]|\\.)*"|'(?:[^\\'\n]|\\.)*')""",
+    re.DOTALL,
+)
+
+
+def python_comments(text: str, *, is_valid: bool = False) -> tuple[CodeComment, ...]:
+    """The comments of a Python text by its own tokenizer, as far as that comes.
+
+    Before 3.12 that is slow, and a valid text has no strings inside of strings.
+    """
+    if "#" not in text:
+        return ()
     found: list[CodeComment] = []
+    if is_valid and sys.version_info < (3, 12):
+        line, at = 1, 0
+        for match in _PYTHON_QUOTED.finditer(text):
+            if match[0][0] == "#":
+                line += text.count("\n", at, match.start())
+                at = match.start()
+                found.append(CodeComment(line, match[0].rstrip("\r")))
+        return tuple(found)
     try:
         found.extend(
             CodeComment(token.start[0], token.string)
