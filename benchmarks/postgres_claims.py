@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import os
 import random
-import threading
 import time
 from collections.abc import Callable
 from statistics import median
@@ -19,6 +18,7 @@ from typing import Protocol
 import psycopg
 
 from benchmarks import queues as q
+from benchmarks.floors import GROUPS, GroupClients
 from benchmarks.report import Report, millis
 from benchmarks.scratch import accepted, adding, ask_all, repository
 from remand.app.group_commit import GroupCommit
@@ -29,6 +29,7 @@ from remand.wiring.ledger import find_place, open_at
 
 CLIENTS = 32
 OURS = "remand, store called directly"
+_PEERS = ("procrastinate", "pgqueuer", "floor")
 _AHEAD = 3.0
 """So many times the claims of the last turn are queued before the next."""
 
@@ -59,23 +60,11 @@ class OurClients:
 
     def claims(self, seconds: float) -> q.Claimed:
         """Claims the next task, each thread for an agent of its own."""
-        until = q.Until(end=time.perf_counter() + seconds)
-        found = [q.Claimed() for _ in range(CLIENTS)]
-        threads = [
-            threading.Thread(target=self._claim, args=(until, claimed, f"agent-{number:02d}"))
-            for number, claimed in enumerate(found)
-        ]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        return merged(found)
-
-    def _claim(self, until: q.Until, claimed: q.Claimed, agent: str) -> None:
-        request = Request(command=c.ClaimTask(agent=agent), actor=agent, branch="main")
-        while not until.is_over(len(claimed.seconds)):
-            start = time.perf_counter()
-            until.note(claimed, start, accepted(self._group.ask(request)).task.id)
+        agents = [f"agent-{number:02d}" for number in range(CLIENTS)]
+        requests = [Request(command=c.ClaimTask(agent=one), actor=one, branch="main") for one in agents]
+        return q.thread_claims(
+            CLIENTS, seconds, lambda number: accepted(self._group.ask(requests[number])).task.id
+        )
 
     def close(self) -> None:
         """Closes the connections."""
@@ -100,7 +89,7 @@ class PeerClients:
         async def all_of_them() -> list[q.Claimed]:
             return list(await asyncio.gather(*(queue.claim_until(until) for queue in self._queues)))
 
-        return merged(self._loop.run_until_complete(all_of_them()))
+        return q.merged(self._loop.run_until_complete(all_of_them()))
 
     def close(self) -> None:
         """Closes the connections."""
@@ -109,25 +98,12 @@ class PeerClients:
         self._loop.close()
 
 
-def merged(found: list[q.Claimed]) -> q.Claimed:
-    """What several clients claimed, as one."""
-    whole = q.Claimed()
-    for one in found:
-        whole.seconds += one.seconds
-        whole.names += one.names
-        whole.in_time += one.in_time
-        whole.failures += one.failures
-    return whole
-
-
 def peer_places(conninfo: str) -> tuple[dict[str, str], str]:
     """Makes a database for each queue: how the peers connect to theirs, and the address of ours."""
     with psycopg.connect(conninfo, autocommit=True) as connection:
-        for name in ("ours", "procrastinate", "pgqueuer"):
+        for name in ("ours", *_PEERS):
             connection.execute(f"CREATE DATABASE {name}".encode())
-    places = {
-        name: conninfo.replace("dbname=postgres", f"dbname={name}") for name in ("procrastinate", "pgqueuer")
-    }
+    places = {name: conninfo.replace("dbname=postgres", f"dbname={name}") for name in _PEERS}
     return places, f"postgresql://postgres@/ours?host={conninfo.split(maxsplit=1)[0].removeprefix('host=')}"
 
 
@@ -143,6 +119,7 @@ def run(report: Report) -> None:
         repo = repository(os.path.join(report.folder, "postgres"))
         clients: dict[str, Clients] = {
             OURS: OurClients(repo, url),
+            GROUPS: GroupClients(places["floor"], CLIENTS),
             q.PROCRASTINATE: PeerClients(lambda loop: q.ProcrastinateQueue(places["procrastinate"], loop)),
             q.PGQUEUER: PeerClients(lambda loop: q.PgQueuerQueue(places["pgqueuer"], loop)),
         }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import sqlite3
+import threading
 import time
 import uuid
 from collections.abc import Callable, Coroutine, Sequence
@@ -62,6 +63,34 @@ class Until:
             return
         claimed.names.append(name)
         claimed.in_time += not self.end or now <= self.end
+
+
+def merged(found: Sequence[Claimed]) -> Claimed:
+    """What several clients claimed, as one."""
+    whole = Claimed()
+    for one in found:
+        whole.seconds += one.seconds
+        whole.names += one.names
+        whole.in_time += one.in_time
+        whole.failures += one.failures
+    return whole
+
+
+def thread_claims(clients: int, seconds: float, claim: Callable[[int], str]) -> Claimed:
+    """What threads claim for a while, each for the client of its number."""
+    until, found = Until(end=time.perf_counter() + seconds), [Claimed() for _ in range(clients)]
+
+    def run(number: int, claimed: Claimed) -> None:
+        while not until.is_over(len(claimed.seconds)):
+            start = time.perf_counter()
+            until.note(claimed, start, claim(number))
+
+    threads = [threading.Thread(target=run, args=pair) for pair in enumerate(found)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return merged(found)
 
 
 class Queue(Protocol):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -127,3 +128,24 @@ def locking_out(task_ids: Sequence[str], agents: Sequence[str]) -> list[Request]
         )
         for n, task_id in enumerate(task_ids)
     ]
+
+
+@contextmanager
+def server_address(command: Sequence[str]) -> Iterator[str]:
+    """Runs a server that prints its address as JSON; gives that."""
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    try:
+        assert process.stdout is not None
+        line = process.stdout.readline()
+        if not line:
+            raise RuntimeError(
+                f"no server: {process.communicate(timeout=20)[1].decode(errors='replace')[-500:]}"
+            )
+        yield json.loads(line)["url"]
+    finally:
+        process.terminate()
+        try:
+            process.wait(60)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()

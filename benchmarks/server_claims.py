@@ -10,12 +10,11 @@ import asyncio
 import json
 import os
 import random
-import subprocess
 import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from statistics import median
 from urllib.parse import urlsplit
@@ -23,9 +22,10 @@ from urllib.parse import urlsplit
 import psycopg
 
 from benchmarks import queues as q
-from benchmarks.postgres_claims import CLIENTS, Clients, OurClients, PeerClients, merged, peer_places
+from benchmarks.floors import CONSTANT, ROW, fill_rows, make_tables, running_floor
+from benchmarks.postgres_claims import CLIENTS, Clients, OurClients, PeerClients, peer_places
 from benchmarks.report import Report, millis
-from benchmarks.scratch import repository
+from benchmarks.scratch import repository, server_address
 from remand.app.tokens import create_token
 from remand.domain.access.team import USER
 from remand.domain.access.tokens import TokenRole
@@ -87,8 +87,9 @@ class HttpClient:
 class HttpClients:
     """Clients of one or several servers, as tasks of one event loop."""
 
-    def __init__(self, ours: OurClients, urls: Sequence[str], tokens: Sequence[str]) -> None:
-        self._ours = ours
+    def __init__(self, fill: Callable[[int], None], urls: Sequence[str], tokens: Sequence[str]) -> None:
+        self.fill = fill
+        """Adds tasks in batches, past the servers."""
         self._loop = asyncio.new_event_loop()
         self.clients = [
             HttpClient(urls[number % len(urls)], token, f"agent-{number:02d}")
@@ -97,10 +98,6 @@ class HttpClients:
         self.waits: Counter[str] = Counter()
         """How often a sample found a backend that waits for a lock, by its kind; and how many samples there are."""
 
-    def fill(self, count: int) -> None:
-        """Adds tasks in batches, past the servers."""
-        self._ours.fill(count)
-
     def claims(self, seconds: float) -> q.Claimed:
         """Claims the next task, each client for an agent of its own."""
         until = q.Until(end=time.perf_counter() + seconds)
@@ -108,7 +105,7 @@ class HttpClients:
         async def all_of_them() -> list[q.Claimed]:
             return list(await asyncio.gather(*(_claim_until(one, until) for one in self.clients)))
 
-        return merged(self._loop.run_until_complete(all_of_them()))
+        return q.merged(self._loop.run_until_complete(all_of_them()))
 
     def close(self) -> None:
         """Closes the connections."""
@@ -140,22 +137,8 @@ def running_server(repo: str, url: str) -> Iterator[str]:
         "0",
         "--json",
     )
-    process = subprocess.Popen([*command, "--store", url], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    try:
-        assert process.stdout is not None
-        line = process.stdout.readline()
-        if not line:
-            raise RuntimeError(
-                f"no server: {process.communicate(timeout=20)[1].decode(errors='replace')[-500:]}"
-            )
-        yield json.loads(line)["url"]
-    finally:
-        process.terminate()
-        try:
-            process.wait(60)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+    with server_address((*command, "--store", url)) as address:
+        yield address
 
 
 def make_tokens(ours: OurClients, agents: Sequence[str]) -> list[str]:
@@ -204,10 +187,17 @@ def run(report: Report) -> None:
         stack.callback(ours.close)
         tokens = make_tokens(ours, [f"agent-{number:02d}" for number in range(CLIENTS)])
         addresses = [stack.enter_context(running_server(repo, url)) for _ in range(2)]
-        one, two = HttpClients(ours, addresses[:1], tokens), HttpClients(ours, addresses, tokens)
+        one, two = HttpClients(ours.fill, addresses[:1], tokens), HttpClients(ours.fill, addresses, tokens)
+        floors = [
+            stack.enter_context(running_floor("constant")),
+            stack.enter_context(running_floor("row", places["floor"])),
+        ]
+        make_tables(places["floor"])
         clients: dict[str, Clients] = {
             "remand, one server": one,
             "remand, two servers": two,
+            CONSTANT: HttpClients(lambda _: None, floors[:1], tokens),
+            ROW: HttpClients(lambda number: fill_rows(places["floor"], number), floors[1:], tokens),
             q.PROCRASTINATE: PeerClients(lambda loop: q.ProcrastinateQueue(places["procrastinate"], loop)),
             q.PGQUEUER: PeerClients(lambda loop: q.PgQueuerQueue(places["pgqueuer"], loop)),
         }
