@@ -9,6 +9,7 @@ import psycopg
 import pytest
 
 from remand.adapters.gates.procrastinate_jobs import (
+    ANNOUNCE,
     JobTimes,
     ProcrastinateJobs,
     cron_text,
@@ -69,7 +70,7 @@ class TestProcrastinateJobs(JobContract):
             assert not slow.stop.wait(0.02)
         with psycopg.connect(database, autocommit=True) as connection:
             # As if the process had been stopped for long: its heartbeat does not reach the table any more.
-            connection.execute("UPDATE procrastinate_workers SET last_heartbeat = now() - interval '1 day'")
+            connection.execute("UPDATE procrastinate_workers SET last_heartbeat = now() - interval '1 hour'")
             connection.execute(
                 "CREATE FUNCTION keep() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RETURN OLD; END $$"
             )
@@ -89,6 +90,17 @@ class TestProcrastinateJobs(JobContract):
         assert other.end()
         assert second[0].epoch == first[0].epoch + 1
         assert queue.state("k1") is JobState.ENDED
+
+    def test_a_worker_that_has_ended_is_not_announced(self, queue: ProcrastinateJobs, database: str) -> None:
+        with psycopg.connect(database, autocommit=True) as connection:
+            row = connection.execute(
+                "INSERT INTO procrastinate_workers DEFAULT VALUES RETURNING id"
+            ).fetchone()
+            assert row is not None
+            here, gone = row[0], row[0] + 1
+            for worker in (here, gone):
+                connection.execute(ANNOUNCE, {"id": worker, "labels": ["linux"], "dead": 1.0})
+            assert connection.execute("SELECT id FROM job_workers").fetchall() == [(here,)]
 
     def test_many_workers_that_sweep_at_once_give_a_job_back_once(
         self, queue: ProcrastinateJobs, database: str

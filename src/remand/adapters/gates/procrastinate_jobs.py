@@ -113,6 +113,11 @@ ORDER BY (status = 'doing') DESC, (status = 'todo') DESC LIMIT 1
 _WAITING = """
 SELECT task_name, lock, args FROM procrastinate_jobs WHERE status = 'todo' AND task_name = ANY(%s) ORDER BY id
 """
+ANNOUNCE = """
+INSERT INTO job_workers
+SELECT id, %(labels)s, %(dead)s FROM procrastinate_workers WHERE id = %(id)s FOR SHARE
+"""
+"""Announces a worker, unless it has ended meanwhile: one that works once may end at any time."""
 _WORKERS = """
 SELECT labels FROM job_workers JOIN procrastinate_workers USING (id)
 WHERE last_heartbeat >= now() - make_interval(secs => coalesce(dead, %s))
@@ -370,15 +375,12 @@ class _Session:
 
     async def _attend(self, app: procrastinate.App, workers: Sequence[Worker]) -> None:
         """Announces the labels and the time limit of the worker, and sweeps on a timer, without a lock that a dying worker could keep."""
-        query, labels = (
-            "INSERT INTO job_workers VALUES (%(id)s, %(labels)s, %(dead)s)",
-            list(self._terms.labels),
-        )
+        labels = list(self._terms.labels)
         for worker in workers:
             while worker.worker_id is None:  # noqa: ASYNC110 - Procrastinate announces it nowhere
                 await asyncio.sleep(LOOK_SECONDS)
             await app.connector.execute_query_async(
-                query, id=worker.worker_id, labels=labels, dead=self._times.dead
+                ANNOUNCE, id=worker.worker_id, labels=labels, dead=self._times.dead
             )
         while True:
             await asyncio.sleep(self._times.sweep)
