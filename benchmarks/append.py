@@ -8,7 +8,7 @@ from itertools import count
 
 import apsw
 
-from benchmarks.least import writing
+from benchmarks.embedded_floors import writing
 from benchmarks.measure import LINE, Quiet, Times, appending, interleaved, timed
 from benchmarks.report import Report, figure, micros, per_second
 from benchmarks.scratch import accepted, adding, ask_all, new_ledger
@@ -22,7 +22,7 @@ RAW_BATCH = f"raw, {BATCH} lines, one fdatasync"
 SQLITE = "SQLite WAL FULL, 1 row"
 SQLITE_BATCH = f"SQLite WAL FULL, {BATCH} rows"
 ADD, CLAIM, EDIT = "remand: add a task", "remand: claim the next task", "remand: edit a held task"
-LEAST, LEAST_BATCH = "least: no rule, no look-up", f"least: {BATCH} commands, no rule, no look-up"
+FLOOR, FLOOR_BATCH = "floor: no rule, no look-up", f"floor: {BATCH} commands, no rule, no look-up"
 ADD_BATCH = f"remand: add {BATCH} tasks at once"
 CLAIM_BATCH = f"remand: claim {BATCH} tasks at once"
 
@@ -44,7 +44,7 @@ def _single(report: Report) -> None:
         {
             RAW: timed(appending(os.path.join(report.folder, "raw"))),
             SQLITE: timed(_inserting(os.path.join(report.folder, "one.db"))),
-            LEAST: timed(writing(os.path.join(report.folder, "least"), report.scale.rounds + 10)),
+            FLOOR: timed(writing(os.path.join(report.folder, "floor"), report.scale.rounds + 10)),
             ADD: timed(_asking(ledger, adding(1))),
             CLAIM: timed(_asking(ledger, [_claim("Alice")])),
             EDIT: timed(_asking(ledger, [edit])),
@@ -66,14 +66,14 @@ def _batches(report: Report) -> None:
     ledger = new_ledger(os.path.join(report.folder, "batches")).ledger
     rounds = max(report.scale.rounds // 10, 20)
     ask_all(ledger, adding((rounds + 6) * BATCH))
-    sizes = {RAW: 1} | dict.fromkeys((RAW_BATCH, SQLITE_BATCH, LEAST_BATCH, ADD_BATCH, CLAIM_BATCH), BATCH)
+    sizes = {RAW: 1} | dict.fromkeys((RAW_BATCH, SQLITE_BATCH, FLOOR_BATCH, ADD_BATCH, CLAIM_BATCH), BATCH)
     quiet = report.quiet()
     times = interleaved(
         {
             RAW: timed(appending(os.path.join(report.folder, "raw"))),
             RAW_BATCH: timed(appending(os.path.join(report.folder, "raw-batch"), BATCH)),
             SQLITE_BATCH: timed(_inserting(os.path.join(report.folder, "many.db"), BATCH)),
-            LEAST_BATCH: timed(writing(os.path.join(report.folder, "leasts"), (rounds + 10) * BATCH, BATCH)),
+            FLOOR_BATCH: timed(writing(os.path.join(report.folder, "floors"), (rounds + 10) * BATCH, BATCH)),
             ADD_BATCH: timed(_asking(ledger, adding(BATCH))),
             CLAIM_BATCH: timed(_asking(ledger, [_claim("Alice")] * BATCH)),
         },

@@ -29,7 +29,7 @@ from remand.wiring.ledger import open_ledger
 
 LOCKED_OUT = 10_000
 _BARRED, _FREE = "Barred", "Free"
-_LEAST = (sys.executable, "-m", "benchmarks.least")
+_FLOOR = (sys.executable, "-m", "benchmarks.embedded_floors")
 _IN_A_ROW = 20
 """A worker claims on and on: so many claims from one queue before the next queue has its turn."""
 
@@ -43,11 +43,11 @@ def run(report: Report) -> None:
         conninfo = stack.enter_context(postgres.server())
         repository(os.path.join(folder, "library"))
         socket = stack.enter_context(coordinator(repository(os.path.join(folder, "coordinated"))))
-        least = stack.enter_context(coordinator(repository(os.path.join(folder, "least")), _LEAST))
+        floor = stack.enter_context(coordinator(repository(os.path.join(folder, "floor")), _FLOOR))
         places = q.Places(
             folder=folder,
             socket=socket,
-            least_socket=least,
+            floor_socket=floor,
             conninfo=conninfo,
             agents=report.scale.processes,
         )

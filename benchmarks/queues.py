@@ -24,7 +24,7 @@ from remand.wiring.ledger import open_ledger
 
 PAYLOAD = b"x" * 300
 LIBRARY, COORDINATOR = "remand, library", "remand, coordinator"
-LEAST = "least: a coordinator that decides and records nothing"
+FLOOR = "floor: a coordinator that decides and records nothing"
 HUEY, LITEQUEUE = "SqliteHuey", "litequeue"
 PROCRASTINATE, PGQUEUER = "procrastinate", "pgqueuer"
 _LOCKED_OUT_SHARE = 10
@@ -341,14 +341,14 @@ class Places:
 
     folder: str
     socket: str = ""
-    least_socket: str = ""
+    floor_socket: str = ""
     conninfo: str = ""
     agents: int = 32
 
     @property
     def names(self) -> list[str]:
         """The queues there are."""
-        ours = [LIBRARY, *([COORDINATOR] if self.socket else []), *([LEAST] if self.least_socket else [])]
+        ours = [LIBRARY, *([COORDINATOR] if self.socket else []), *([FLOOR] if self.floor_socket else [])]
         peers = [PROCRASTINATE, PGQUEUER] if self.conninfo else []
         return [*ours, HUEY, LITEQUEUE, *peers]
 
@@ -363,7 +363,7 @@ class Places:
         openers: dict[str, Callable[[], Queue]] = {
             LIBRARY: lambda: OurQueue(self.path("library"), agent, others=others),
             COORDINATOR: lambda: OurQueue(self.path("coordinated"), agent, self.socket, others),
-            LEAST: lambda: OurQueue(self.path("least"), agent, self.least_socket),
+            FLOOR: lambda: OurQueue(self.path("floor"), agent, self.floor_socket),
             HUEY: lambda: HueyQueue(self.path("huey.db")),
             LITEQUEUE: lambda: LiteQueueQueue(self.path("litequeue.db")),
             PROCRASTINATE: lambda: ProcrastinateQueue(self.conninfo),

@@ -5,7 +5,6 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import cached_property
 from typing import Protocol
 
 from msgspec.structs import replace
@@ -99,14 +98,9 @@ class Verifier:
 
     def __init__(self, trust: Trust, keys: Keys) -> None:
         self.trust = trust
+        self.trust_text = trust.text
         self._keys = keys
-        self._covered: set[ChainPlace] = set()
-        """Where groups end that a verified signature covers. A place stands for everything before it in its chain."""
-
-    @cached_property
-    def trust_text(self) -> str:
-        """A line that identifies its trust."""
-        return self.trust.text
+        self._covered: set[ChainPlace] = set()  # where groups end that a verified signature covers
 
     def with_trust(self, trust: Trust) -> Verifier:
         """The same with another trust."""
@@ -117,8 +111,7 @@ class Verifier:
 
         A signature covers everything before its group's end up to a gap. The newest group is therefore verified first,
         and an older one only if no valid one follows. For a key whose trust ends, everything that leads to the end
-        counts: the configuration names the chain's value there, which no other events have. What was found to be covered
-        is not verified again.
+        counts: the configuration names the chain's value there, which no other events have. Nothing is verified again.
         """
         chains: dict[tuple[str, str], list[EventGroup]] = defaultdict(list)
         for group in groups:

@@ -232,7 +232,7 @@ class SignedEvents(NamedTuple):
 
 def signed_voids(tx: Transaction, verifier: Verifier) -> VoidedEvents:
     """Everything voided, by verified signatures."""
-    groups = _verified(tx, tx.groups.of_task(VOIDS), verifier)
+    groups = _verified_groups(tx, tx.groups.of_task(VOIDS), verifier)
     if not groups:
         return VoidedEvents(())
     return VoidedEvents(_signed_events(tx, VOIDS, verifier, groups).events)
@@ -247,7 +247,7 @@ def signed_moves(tx: Transaction, verifier: Verifier) -> list[Event]:
 
 def verified_task_events(tx: Transaction, task_id: str, verifier: Verifier) -> SignedEvents:
     """A task's events in order, by verified signatures; the tables are not relied on."""
-    groups = _verified(tx, tx.groups.of_task(task_id), verifier)
+    groups = _verified_groups(tx, tx.groups.of_task(task_id), verifier)
     return signed_task_events(tx, task_id, verifier, signed_voids(tx, verifier), groups)
 
 
@@ -390,7 +390,7 @@ def _is_signed(tx: Transaction, event: Event, verifier: Verifier) -> bool:
     return lines is not None and _find_event(tx, meta.session, lines) == event
 
 
-def _verified(tx: Transaction, kept: Sequence[SignedGroup], verifier: Verifier) -> list[EventGroup]:
+def _verified_groups(tx: Transaction, kept: Sequence[SignedGroup], verifier: Verifier) -> list[EventGroup]:
     """The groups among these that count by verified signatures."""
     sound = _sound_subset(tx, [one.group for one in kept], verifier) if kept else set()
     return [one.group for one in kept if one.group in sound]
@@ -514,9 +514,9 @@ class TaskSource:
             story = self._signed_events(task_id, accepted)
             if all(type(event) is TaskAdded for event in story.events):
                 return story, False
-            if accepted == _verified(self._tx, kept, self.verifier):
+            if accepted == _verified_groups(self._tx, kept, self.verifier):
                 return story, True
-        return self._signed_events(task_id, _verified(self._tx, kept, self.verifier)), True
+        return self._signed_events(task_id, _verified_groups(self._tx, kept, self.verifier)), True
 
     def _signed_events(self, task_id: str, groups: list[EventGroup]) -> SignedEvents:
         if self._voids is None:

@@ -1,4 +1,4 @@
-"""The least that a durable, signed command costs: the same lines, signature, sync and rows, with no rule and nothing looked up."""
+"""What a durable, signed command costs before any rule: the same lines, signature, sync and rows, with nothing looked up."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def writing(folder: str, tasks: int, size: int = 1) -> Callable[[], None]:
     os.makedirs(folder)
     author, clock, session = Author(1), Clock(), "20260101-000000-00000001"
     handle = os.open(os.path.join(folder, "log.jsonl"), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-    database = _database(os.path.join(folder, "least.db"), tasks)
+    database = _database(os.path.join(folder, "floor.db"), tasks)
     numbers = count(1)
     jobs, ends = SimpleQueue[int](), SimpleQueue[None]()
 
