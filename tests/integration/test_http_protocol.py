@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import socket
 from collections.abc import Iterator
 from contextlib import suppress
@@ -111,15 +112,20 @@ def test_a_request_names_one_host(server: RunningServer, hosts: bytes) -> None:
         b"Content-Length: 2\r\nTransfer-Encoding: chunked\r\n",
         b"Content-Length: 2\r\nContent-Length: 3\r\n",
         b"Content-Length: +2\r\n",
+        b"Content-Length;\r\n",
+        b"Content-Length:\r\n",
         b"Transfer-Encoding: chunked, identity\r\n",
         b"Content-Length : 2\r\n",
         b"A: b\r\n c\r\n",
         b"A: b\nB: c\r\n",
         b"A: \0\r\n",
     ],
-    ids=range(8),
+    ids=range(10),
 )
 def test_a_head_that_two_programs_may_read_differently_is_refused(server: RunningServer, head: bytes) -> None:
     with connect(server) as connection:
         connection.sendall(own(server, b"POST /a2a HTTP/1.1\r\nHost: OWN\r\n" + head + b"\r\n{}"))
-        assert everything(connection).startswith(b"HTTP/1.1 400 ")
+        answered, _, body = everything(connection).partition(b"\r\n\r\n")
+    assert answered.startswith(b"HTTP/1.1 400 ")
+    assert b"content-type: application/problem+json" in answered
+    assert json.loads(body)["code"] == "bad_request"

@@ -35,7 +35,7 @@ from remand.interfaces.http.calls import CallRunner, ServedLedger
 from remand.interfaces.http.hosts import commit_routes, scheduler_routes
 from remand.interfaces.http.log_in import log_in_routes
 from remand.interfaces.http.pages.site import Site
-from remand.interfaces.http.problems import MEDIA_TYPE, HttpProblem, problem_document
+from remand.interfaces.http.problems import BAD_REQUEST, MEDIA_TYPE, HttpProblem, problem_document
 from remand.interfaces.http.routes import (
     HttpAnswer,
     ServerContext,
@@ -248,6 +248,13 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         super().data_received(data)
         if self._kept > MAX_HEAD and not self.transport.is_closing():
             self.send_400_response("The head of the request is too long.")
+
+    def send_400_response(self, msg: str) -> None:
+        """Answers as routes answer what they refuse; the parser's own answer would be plain text."""
+        body = as_json(problem_document(BAD_REQUEST, "bad_request", msg)).encode()
+        head = f"content-type: {MEDIA_TYPE}\r\ncontent-length: {len(body)}\r\nconnection: close\r\n\r\n"
+        self.transport.write(b"HTTP/1.1 400 Bad Request\r\n" + head.encode("ascii") + body)
+        self.transport.close()
 
     def on_headers_complete(self) -> None:
         self._kept = 0
