@@ -9,7 +9,7 @@ import tempfile
 import time
 import webbrowser
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
@@ -101,12 +101,9 @@ def _serve_dashboard(context: Context, stage: DemoEnvironment, result: Result) -
     if not context.call.is_json and callable(result.show):
         result.show(_console(context))
     stage.ask_the_user()
-    try:
-        with stage.dashboard() as dashboard:
-            _announce(context, result.data, dashboard)
-            dashboard.process.wait()
-    except KeyboardInterrupt:
-        pass
+    with suppress(KeyboardInterrupt), stage.dashboard() as dashboard:
+        _announce(context, result.data, dashboard)
+        dashboard.process.wait()
     return Result(RawJson(""), "Stopped.")
 
 

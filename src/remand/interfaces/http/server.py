@@ -218,14 +218,11 @@ def _values(scope: Any, name: bytes) -> list[str]:
 
 def _address(text: str) -> str:
     """An address without its port; empty if it is invalid."""
-    try:
+    with suppress(ValueError):
         return str(ip_address(text))
-    except ValueError:
-        pass
-    try:
+    with suppress(ValueError):
         return str(ip_address(urlsplit(f"//{text}").hostname or ""))
-    except ValueError:
-        return ""
+    return ""
 
 
 MAX_HEAD = 16 << 10
