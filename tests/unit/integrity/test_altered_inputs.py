@@ -198,6 +198,11 @@ def test_mended_tests_that_pass_in_one_order_only_show_answers_in_turn() -> None
     assert codes("assert 3 == 1", "", "assert 1 == 3", base=one, after=one) == ["answer_fits_tests"]
     assert codes("assert 3 == 1", "", "assert 1 == 3", base=one) == [], "the base depends on the order, too"
     assert codes("", "assert 3 == 1", "assert 1 == 3", base=one, after=one) == [], "none of them was mended"
+    rows = tuple(WatchedTest(id=f"t::a[{at}]", outcome="passed" if at else "failed") for at in range(3))
+    turned = tuple(WatchedTest(id=f"t::a[{at}]", outcome="passed" if at < 2 else "failed") for at in range(3))
+    green = tuple(WatchedTest(id=test.id, outcome="passed") for test in rows)
+    after = tuple(WatchedTest(id=test.id, outcome="failed", text="assert 1 == 2") for test in rows[1:])
+    assert judge_reversed("a.py", rows, green, turned, after), "rows are named by their place"
 
     assert codes("assert 3 == 1", "", "assert 1 == 3") == ["answer_fits_tests"]
     assert codes("", "", "assert 1 == 3") == []

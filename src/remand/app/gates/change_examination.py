@@ -206,11 +206,11 @@ class Examination:
             if RunCheck.MUTANTS in self._policy.runs:
                 special, left = self._judge_general_paths(run, side, left)
                 found += special
+                altered, left = self._judge_altered_expectations(run, side, left)
+                found += altered
                 if not special:
                     altered, left = self._judge_altered_inputs(run, side, left)
                     found += altered
-                altered, left = self._judge_altered_expectations(run, side, left)
-                found += altered
             if RunCheck.MUTANTS in self._policy.runs and (
                 checks.from_head or checks.spliced or checks.has_other_tests
             ):
@@ -265,20 +265,19 @@ class Examination:
         for steps in (NEAR, FAR) if texts else ():
             runs = AlteredRuns(*side.watched, steps)
             for step in steps:
-                if not runs.may_show:
+                alteration = Alteration(step, self._product_text)
+                files = {path: alteration.alter_file(path, text) for path, text in texts.items()}
+                if not runs.may_show or not _differ(files, texts):
                     break
                 if cost > left:
                     return (_make_left_out(RunCheck.MUTANTS, side.gate.name, cost),), left
                 left -= cost
-                alteration = Alteration(step, self._product_text)
-                runs.add(
-                    *self._watch_both(run, side, {p: alteration.alter_file(p, t) for p, t in texts.items()})
-                )
+                runs.add(*self._watch_both(run, side, files))
             if found := runs.judge(changed):
                 return found, left
         for reverse in (reverse_tests, reverse_rows) if counts_calls(Changeset(self._comparison)) else ():
             turned = {path: reverse(path, text) for path, text in texts.items()}
-            if cost <= left and any(turned[path] != text.encode() for path, text in texts.items()):
+            if cost <= left and _differ(turned, texts):
                 left -= cost
                 after = self._watch_both(run, side, turned)
                 if found := judge_reversed(changed, *side.watched, *after):
@@ -511,6 +510,10 @@ def _examine(comparison: Comparison) -> tuple[Suspicion, ...]:
     # The collector would walk syntax trees again and again that all stay until the end.
     with without_garbage_collection():
         return examine(comparison)
+
+
+def _differ(files: Mapping[str, bytes], texts: Mapping[str, str]) -> bool:
+    return any(files[path] != text.encode() for path, text in texts.items())
 
 
 def _make_left_out(kind: RunCheck, gate: str, seconds: float) -> Suspicion:
