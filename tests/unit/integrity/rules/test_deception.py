@@ -296,6 +296,16 @@ def test_a_script_that_replaces_its_subject_is_found() -> None:
     assert held(added("test/order.test.js", mock)) == set()
 
 
+def test_a_field_that_a_data_class_compares_no_more_is_held() -> None:
+    text = "@dataclass\nclass A:\n    net: int\n    tax: int = 0\n"
+    looser = text.replace("tax: int = 0", "tax: int = field(default=0, compare=False)")
+    assert held(modified("src/a.py", text, looser)) == {"equality_forced"}
+    assert (
+        held(modified("src/a.py", text, looser.replace("tax: int", "tax: int = 0\n    cache: int"))) == set()
+    )
+    assert held(modified("src/a.py", looser, looser + "    gross: int = 0\n")) == set()
+
+
 def test_a_value_of_the_product_that_says_what_it_is_equal_to_is_held() -> None:
     for key in (
         "asymmetricMatch(other) {",
