@@ -262,6 +262,17 @@ class Examination:
         )
         texts = self._mended_files(side) if changed else {}
         cost = 2 * side.seconds_of_some(tuple(texts))
+        is_counting = bool(texts) and counts_calls(Changeset(self._comparison))
+        for reverse in (reverse_tests, reverse_rows) if is_counting else ():
+            turned = {path: reverse(path, text) for path, text in texts.items()}
+            if not _differ(turned, texts):
+                continue
+            if cost > left:
+                return (_make_left_out(RunCheck.MUTANTS, side.gate.name, cost),), left
+            left -= cost
+            after = self._watch_both(run, side, turned)
+            if found := judge_reversed(changed, *side.watched, *after):
+                return found, left
         for steps in (NEAR, FAR) if texts else ():
             runs = AlteredRuns(*side.watched, steps)
             for step in steps:
@@ -275,13 +286,6 @@ class Examination:
                 runs.add(*self._watch_both(run, side, files))
             if found := runs.judge(changed):
                 return found, left
-        for reverse in (reverse_tests, reverse_rows) if counts_calls(Changeset(self._comparison)) else ():
-            turned = {path: reverse(path, text) for path, text in texts.items()}
-            if cost <= left and _differ(turned, texts):
-                left -= cost
-                after = self._watch_both(run, side, turned)
-                if found := judge_reversed(changed, *side.watched, *after):
-                    return found, left
         return (), left
 
     def _mended_files(self, side: _TestSides) -> dict[str, str]:
