@@ -265,7 +265,13 @@ def _swap(data: bytes, spans: Sequence[tuple[int, int]]) -> Iterator[Edit]:
 
 
 def _row_spans(source: SourceFile) -> Iterator[Sequence[tuple[int, int]]]:
-    """The rows of each table of parameters that is written out in Python."""
+    """The rows of each table of parameters that is written out."""
+    code = source.code
+    for node in code.nodes_of("call_expression") if source.tree is None else ():
+        called, given = node.child("function"), node.child("arguments")
+        rows = given.children[0] if given is not None and given.children else node
+        if called is not None and code.node_text(called).endswith(".each") and rows.kind == "array":
+            yield [code.byte_range(row) for row in rows.children if row.kind != "comment"]
     starts = line_starts(source.text)
     for call in source.nodes_of(ast.Call):
         has_ids = any(one.arg == "ids" for one in call.keywords)

@@ -186,6 +186,10 @@ def test_rows_of_a_table_change_places() -> None:
     )
     named = text.replace("4])\ndef", "4], ids=['x', 'y', 'z'])\ndef")
     assert reverse_rows("tests/test_a.py", named).decode() == named
+    script = "it.each([[1, 'a'], [2, 'b']])('x %i', f);\nrows.forEach([1, 2]);\n"
+    assert reverse_rows("a.test.js", script).decode() == script.replace(
+        "[1, 'a'], [2, 'b']", "[2, 'b'], [1, 'a']"
+    )
 
 
 def test_mended_tests_that_pass_in_one_order_only_show_answers_in_turn() -> None:
