@@ -79,11 +79,15 @@ def find_mended(on_base: Watched, on_head: Watched) -> tuple[str, ...]:
 class Alteration:
     """One way to alter the values of tests."""
 
-    def __init__(self, step: int, product: str = "") -> None:
-        """`product` is the text of the product: words that it has name facts and options, which stay."""
+    def __init__(self, step: int, product: str = "", before: str = "") -> None:
+        """`product` is the text of the product: words that it has name facts and options, which stay.
+
+        So do small numbers that its changed files had `before`: they may be limits.
+        """
         self._step = step
         self._product = product
         self._known = frozenset(WORD.findall(product))
+        self._limits = frozenset(WORD.findall(before))
 
     def alter_file(self, path: str, text: str) -> bytes:
         """A file of tests with other figures and words in its values; equal ones stay equal.
@@ -164,7 +168,8 @@ class Alteration:
         if self._is_far and literal.isdigit():
             number = int(literal)
             moved = number * _TIMES if self._step == FAR[0] else number + _PLUS * (number > 1)
-            return literal if number > _ANYWHERE and literal in self._known else str(moved)
+            known = self._known if number > _ANYWHERE else self._limits
+            return literal if literal in known else str(moved)
         is_round = literal[-1] in "05" if "." in literal else int(literal) % 10 == 0 or int(literal) % 25 == 0
         is_distinct = len(literal.replace(".", "")) >= _DISTINCT and not is_round
         return alter_word(literal, self._step % 2) if is_distinct else literal

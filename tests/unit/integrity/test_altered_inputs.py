@@ -86,6 +86,14 @@ def test_single_words_and_small_numbers_differ_further_on_and_numbers_keep_their
     assert altered("a.test.js", script, FAR[0]) == ["expect(plural('boy')[2]).toBe(21);"]
 
 
+def test_small_numbers_that_the_changed_code_had_may_be_limits_and_stay() -> None:
+    text = b"def test_a():\n    assert f(5) == g(6)\n"
+    after = Alteration(FAR[0], "if n >= 5 or n == 6:", "if n > 5:").alter_file(
+        "tests/test_a.py", text.decode()
+    )
+    assert after == text.replace(b"6", b"18")
+
+
 def test_words_and_numbers_that_the_product_has_name_facts_and_stay() -> None:
     product = "DAYS = {'friday': 5}\nKNOWN = 'two words'\n"
     text = "def test_a():\n    assert day('last friday', 'friday', 'two words', '5 to') == 5\n"

@@ -262,6 +262,9 @@ class Examination:
         )
         texts = self._mended_files(side) if changed else {}
         cost = 2 * side.seconds_of_some(tuple(texts))
+        before = "\n".join(
+            one.before or "" for one in self._comparison.changes if is_product_path(one.base_path)
+        )
         is_counting = bool(texts) and counts_calls(Changeset(self._comparison))
         for reverse in (reverse_tests, reverse_rows) if is_counting else ():
             turned = {path: reverse(path, text) for path, text in texts.items()}
@@ -276,7 +279,7 @@ class Examination:
         for steps in (NEAR, FAR) if texts else ():
             runs = AlteredRuns(*side.watched, steps)
             for step in steps:
-                alteration = Alteration(step, self._product_text)
+                alteration = Alteration(step, self._product_text, before)
                 files = {path: alteration.alter_file(path, text) for path, text in texts.items()}
                 if not runs.may_show or not _differ(files, texts):
                     break
