@@ -68,9 +68,14 @@ class _Place(NamedTuple):
     text: str
 
 
-def alter_expectations(comparison: Comparison) -> tuple[AlteredFile, ...]:
-    """The changed files of tests with other expected values."""
-    found = (_alter_file(view) for view in Changeset(comparison).views)
+def alter_expectations(
+    comparison: Comparison, unchanged: Mapping[str, str] | None = None
+) -> tuple[AlteredFile, ...]:
+    """The changed files of tests with other expected values, and unchanged ones whose tests the change mended."""
+    found = [_alter_file(view) for view in Changeset(comparison).views]
+    for path, text in (unchanged or {}).items():
+        source = SourceFile(path, text)
+        found.append(alter_file(source, source))
     return tuple(one for one in found if one is not None)
 
 
@@ -206,8 +211,15 @@ def _expected_values(node: ast.AST, known: _KnownNames) -> Iterator[ast.expr]:
 
 def _plain_sides(sides: Sequence[ast.expr]) -> Iterator[ast.expr]:
     plain = [side for side in sides if _is_plain(side)]
+    # What the other side is made of says nothing by itself: both differ alike.
+    made_of = {
+        part.id
+        for side in sides
+        for part in walk_tree(side)
+        if part is not side and isinstance(part, ast.Name)
+    }
     if len(plain) < len(sides) or any(isinstance(side, ast.Name) for side in plain):
-        yield from plain
+        yield from (side for side in plain if not isinstance(side, ast.Name) or side.id not in made_of)
 
 
 def _is_plain(side: ast.expr) -> bool:
@@ -272,7 +284,9 @@ def _script_places(code: BracketedCode) -> Iterator[_Place]:
     names: set[str] = set()
     for node in code.nodes_of("call_expression"):
         for value in _matched_values(code, node):
-            if value.kind == "identifier":
+            if value.kind == "identifier" and code.node_text(value) not in code.words(
+                node.start, value.start
+            ):
                 names.add(code.node_text(value))
             yield from _leaves(code, value)
     for words, table in _tables(code):

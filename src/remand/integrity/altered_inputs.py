@@ -26,8 +26,10 @@ from remand.integrity.readers.tokens import NUMBER, STRING
 from remand.integrity.rules.missing_tests import ChangedPaths, without_parameters
 from remand.integrity.suspicions import Suspicion, quote_names, suspicion
 
-STEPS = 2
-"""In how many ways tests are altered, one run on each side for each."""
+NEAR = (0, 1)
+"""The ways in which tests are altered at first, one run on each side for each."""
+FAR = (2, 3)
+"""The ways in which they are altered then: single words and small numbers, too. More of what is said must be alike."""
 MIN_MENDED = 2
 MAX_FILES = 5
 WORD = re.compile(r"\\(?:x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|.)|[A-Za-z]+|[0-9]+", re.DOTALL)
@@ -36,9 +38,18 @@ _PREFIX = re.compile(r"[A-Za-z]*(?=[\"'`])")
 _NUMBER = re.compile(r"\d+(?:\.\d+)?")
 _ASSERTS = re.compile(r"assert\b|\w*AssertionError\b|\w+: expect\(")
 _ADDRESS = re.compile(r"0x[0-9a-fA-F]{6,}")
+_SILENT = re.compile(
+    r"(?:(?:assert|AssertionError:(?: expected)?)(?: not)? |Received: +)"
+    r"(?:None|True|False|null|undefined|true|false|''|\"\"|\[\]|\{\}|\[Function|\[ Array\(|\{ …)"
+)
+"""What says nothing of an answer, or that there is none: code that knows more facts than before has none for others, too."""
 _LABELS = frozenset(("id", "ids", "match", "reason", "msg", "encoding"))
 _DISTINCT = 3
 """So many digits a number has that is no count, index, flag or limit; a round one may be a limit, too."""
+_ANYWHERE = 9
+"""Numbers up to this stand in any code, whatever they mean there."""
+_TIMES, _PLUS = 3, 10
+"""At the further steps numbers are multiplied or become larger, so that they keep their order, their multiples or their distances."""
 _SERIES = 3
 """So many numbers in a list are data, whatever they are."""
 
@@ -51,14 +62,12 @@ Watched = Sequence[WatchedTest]
 
 
 def find_altered_files(paths: Sequence[str], on_base: Watched, on_head: Watched) -> tuple[str, ...]:
-    """The files of the tests that a change mended; none if these are too few, or stand in too many files."""
-    mended = find_mended(on_base, on_head)
+    """The files of the tests that a change mended; none if these stand in too many files."""
     tests = ChangedPaths(
         FileDiff(status="M", path=path) for path in paths if is_test_path(path) and is_collected_path(path)
     )
-    files = {tests.path_of(name) for name in mended}
-    is_enough = len(mended) >= MIN_MENDED and "" not in files and len(files) <= MAX_FILES
-    return tuple(sorted(files)) if is_enough else ()
+    files = {tests.path_of(name) for name in find_mended(on_base, on_head)}
+    return tuple(sorted(files)) if "" not in files and len(files) <= MAX_FILES else ()
 
 
 def find_mended(on_base: Watched, on_head: Watched) -> tuple[str, ...]:
@@ -67,26 +76,110 @@ def find_mended(on_base: Watched, on_head: Watched) -> tuple[str, ...]:
     return tuple(test.id for test in on_head if test.outcome == "passed" and test.id in failed)
 
 
-def alter_inputs(path: str, text: str, step: int) -> bytes:
-    """A file of tests with other figures and words in its values; equal ones stay equal.
+class Alteration:
+    """One way to alter the values of tests."""
 
-    Of a text with a figure in it the figure differs, of one with several words a word. Single words, which name options
-    and facts, stay, and so do numbers that may be counts and limits.
-    """
-    source = SourceFile(path, text)
-    edits = _python_edits(source, step) if source.tree else _braced_edits(source, step)
-    return replace_parts(text, edits)
+    def __init__(self, step: int, product: str = "", before: str = "") -> None:
+        """`product` is the text of the product: words that it has name facts and options, which stay.
 
+        So do small numbers that its changed files had `before`: they may be limits.
+        """
+        self._step = step
+        self._product = product
+        self._known = frozenset(WORD.findall(product))
+        self._limits = frozenset(WORD.findall(before))
 
-def _python_edits(source: SourceFile, step: int) -> Iterator[Edit]:
-    data, starts = source.text.encode(), line_starts(source.text)
-    data_of_lists = {_item_at(one.elts, step) for one in source.nodes_of(ast.List) if _is_series(one)}
-    for node in _values(source.tree) if source.tree else ():
-        start, stop = python_range(starts, node)
-        literal = data[start:stop].decode("utf-8", "replace")
-        altered = alter_word(literal, step) if node in data_of_lists else _alter(literal, step)
-        if altered != literal:
-            yield start, stop, altered.encode()
+    def alter_file(self, path: str, text: str) -> bytes:
+        """A file of tests with other figures and words in its values; equal ones stay equal.
+
+        Of a text with a figure in it the figure differs, of one with several words a word. Single words and numbers
+        that may be counts and limits differ only when the tests are altered further: numbers keep their order then.
+        """
+        source = SourceFile(path, text)
+        return replace_parts(text, self._python_edits(source) if source.tree else self._braced_edits(source))
+
+    def _python_edits(self, source: SourceFile) -> Iterator[Edit]:
+        data, starts = source.text.encode(), line_starts(source.text)
+        data_of_lists = {
+            _item_at(one.elts, self._step) for one in source.nodes_of(ast.List) if _is_series(one)
+        }
+        for node in _values(source.tree) if source.tree else ():
+            start, stop = python_range(starts, node)
+            literal = data[start:stop].decode("utf-8", "replace")
+            altered = self._alter_item(literal) if node in data_of_lists else self._alter(literal)
+            if altered != literal:
+                yield start, stop, altered.encode()
+
+    def _braced_edits(self, source: SourceFile) -> Iterator[Edit]:
+        code = source.code
+        imports = [range(node.start, node.stop) for node in code.nodes_of("import_statement")]
+        series = (
+            node.children
+            for node in code.nodes_of("array")
+            if (node.parent is None or node.parent.kind != "array")
+            and len(node.children) >= _SERIES
+            and all(one.kind == "number" and code.text(one.start).isdigit() for one in node.children)
+        )
+        data_of_lists = {_item_at(children, self._step) for children in series}
+        leaves = (leaf for leaf in (code.root.walk() if code.root else ()) if leaf.stop == leaf.start + 1)
+        for leaf in leaves:
+            at, literal = leaf.start, code.text(leaf.start)
+            if code.kind(at) not in (STRING, NUMBER) or any(at in one for one in imports):
+                continue
+            opening = code.text(at - 1)
+            is_title = opening == "(" and (code.text(at - 2)[-1:] == "`" or code.text(at - 2) in _TITLED)
+            is_index = opening == "[" and (code.kind(at - 2) == "name" or code.text(at - 2) in (")", "]"))
+            if is_title or is_index or code.text(at + 1) == ":":
+                continue
+            is_datum = leaf in data_of_lists
+            altered = self._alter_item(literal) if is_datum else self._alter(literal)
+            if altered != literal:
+                start, stop = code.byte_range(leaf)
+                yield start, stop, altered.encode()
+
+    def _alter(self, literal: str) -> str:
+        """A literal of the source with another number, figure or word, another one at each step."""
+        if _NUMBER.fullmatch(literal):
+            return self._alter_number(literal)
+        prefix = _PREFIX.match(literal)
+        if prefix is None:
+            return literal
+        start = prefix.end()
+        body = literal[start:]
+        left = list(_INSERTED.finditer(body)) if body[:1] == "`" else []
+        words = [
+            (start + found.start(), start + found.end())
+            for found in WORD.finditer(body)
+            if found[0][0] != "\\" and not any(one.start() <= found.start() < one.end() for one in left)
+        ]
+        figures = [one for one in words if literal[one[0]].isdigit()]
+        if not figures and len(words) <= (0 if self._is_far else 1):
+            return literal
+        words = figures or words
+        # Parts of a text that the product has as a whole are no facts by themselves.
+        if self._is_far or (not figures and literal.strip("'\"`") not in self._product):
+            words = [one for one in words if literal[slice(*one)] not in self._known]
+        chosen = words if figures and body[:1] == "`" else words[-1:] if self._step % 2 == 0 else words[:1]
+        for at, stop in reversed(chosen):
+            literal = literal[:at] + alter_word(literal[at:stop], self._step % 2) + literal[stop:]
+        return literal
+
+    def _alter_number(self, literal: str) -> str:
+        if self._is_far and literal.isdigit():
+            number = int(literal)
+            moved = number * _TIMES if self._step == FAR[0] else number + _PLUS * (number > 1)
+            known = self._known if number > _ANYWHERE else self._limits
+            return literal if literal in known else str(moved)
+        is_round = literal[-1] in "05" if "." in literal else int(literal) % 10 == 0 or int(literal) % 25 == 0
+        is_distinct = len(literal.replace(".", "")) >= _DISTINCT and not is_round
+        return alter_word(literal, self._step % 2) if is_distinct else literal
+
+    def _alter_item(self, literal: str) -> str:
+        return self._alter_number(literal) if self._is_far else alter_word(literal, self._step)
+
+    @property
+    def _is_far(self) -> bool:
+        return self._step in FAR
 
 
 def _is_series(node: ast.List) -> bool:
@@ -122,34 +215,6 @@ def _values(node: ast.AST) -> Iterator[ast.Constant]:
             yield from _values(child)
 
 
-def _braced_edits(source: SourceFile, step: int) -> Iterator[Edit]:
-    code = source.code
-    imports = [range(node.start, node.stop) for node in code.nodes_of("import_statement")]
-    series = (
-        node.children
-        for node in code.nodes_of("array")
-        if (node.parent is None or node.parent.kind != "array")
-        and len(node.children) >= _SERIES
-        and all(one.kind == "number" and code.text(one.start).isdigit() for one in node.children)
-    )
-    data_of_lists = {_item_at(children, step) for children in series}
-    leaves = (leaf for leaf in (code.root.walk() if code.root else ()) if leaf.stop == leaf.start + 1)
-    for leaf in leaves:
-        at, literal = leaf.start, code.text(leaf.start)
-        if code.kind(at) not in (STRING, NUMBER) or any(at in one for one in imports):
-            continue
-        opening = code.text(at - 1)
-        is_title = opening == "(" and (code.text(at - 2)[-1:] == "`" or code.text(at - 2) in _TITLED)
-        is_index = opening == "[" and (code.kind(at - 2) == "name" or code.text(at - 2) in (")", "]"))
-        if is_title or is_index or code.text(at + 1) == ":":
-            continue
-        is_datum = leaf in data_of_lists
-        altered = alter_word(literal, step) if is_datum else _alter(literal, step)
-        if altered != literal:
-            start, stop = code.byte_range(leaf)
-            yield start, stop, altered.encode()
-
-
 _TITLED = (
     "it",
     "test",
@@ -164,31 +229,6 @@ _TITLED = (
     ")",
 )
 """What comes before a title, or the name of a module; a table of rows comes before the title of its rows."""
-
-
-def _alter(literal: str, step: int) -> str:
-    """A literal of the source with one other figure or letter, another one at each step."""
-    if _NUMBER.fullmatch(literal):
-        is_round = literal[-1] in "05" if "." in literal else int(literal) % 10 == 0 or int(literal) % 25 == 0
-        is_distinct = len(literal.replace(".", "")) >= _DISTINCT and not is_round
-        return alter_word(literal, step) if is_distinct else literal
-    prefix = _PREFIX.match(literal)
-    if prefix is None:
-        return literal
-    start = prefix.end()
-    body = literal[start:]
-    left = list(_INSERTED.finditer(body)) if body[:1] == "`" else []
-    words = [
-        (start + found.start(), start + found.end())
-        for found in WORD.finditer(body)
-        if found[0][0] != "\\" and not any(one.start() <= found.start() < one.end() for one in left)
-    ]
-    figures = [one for one in words if literal[one[0]].isdigit()]
-    words = figures or (words if len(words) > 1 else [])
-    chosen = figures if body[:1] == "`" else words[-1:] if step == 0 else words[:1]
-    for at, stop in reversed(chosen):
-        literal = literal[:at] + alter_word(literal[at:stop], step) + literal[stop:]
-    return literal
 
 
 def alter_word(word: str, step: int) -> str:
@@ -212,16 +252,38 @@ def counts_calls(changeset: Changeset) -> bool:
 def reverse_tests(path: str, text: str) -> bytes:
     """A file with its tests in reverse order, in each class or group by themselves."""
     source = SourceFile(path, text)
-    data = text.encode()
     spans = _python_spans(source) if source.tree else _script_spans(source)
-    edits: list[Edit] = []
-    for group in spans.values():
-        edits += [
-            (*one, data[slice(*other)])
-            for one, other in zip(group, reversed(group), strict=True)
-            if one != other
-        ]
-    return replace_parts(text, edits)
+    return replace_parts(text, [edit for group in spans.values() for edit in _swap(text.encode(), group)])
+
+
+def reverse_rows(path: str, text: str) -> bytes:
+    """A file with the rows of its tables of parameters in reverse order."""
+    spans = _row_spans(SourceFile(path, text))
+    return replace_parts(text, [edit for rows in spans for edit in _swap(text.encode(), rows)])
+
+
+def _swap(data: bytes, spans: Sequence[tuple[int, int]]) -> Iterator[Edit]:
+    """The parts of a text in reverse order."""
+    for one, other in zip(spans, reversed(spans), strict=True):
+        if one != other:
+            yield (*one, data[slice(*other)])
+
+
+def _row_spans(source: SourceFile) -> Iterator[Sequence[tuple[int, int]]]:
+    """The rows of each table of parameters that is written out."""
+    code = source.code
+    for node in code.nodes_of("call_expression") if source.tree is None else ():
+        called, given = node.child("function"), node.child("arguments")
+        rows = given.children[0] if given is not None and given.children else node
+        if called is not None and code.node_text(called).endswith(".each") and rows.kind == "array":
+            yield [code.byte_range(row) for row in rows.children if row.kind != "comment"]
+    starts = line_starts(source.text)
+    for call in source.nodes_of(ast.Call):
+        has_ids = any(one.arg == "ids" for one in call.keywords)
+        if ast.unparse(call.func).endswith(".parametrize") and len(call.args) > 1 and not has_ids:
+            table = call.args[1]
+            if isinstance(table, ast.List | ast.Tuple):
+                yield [python_range(starts, row) for row in table.elts]
 
 
 def _python_spans(source: SourceFile) -> Mapping[object, list[tuple[int, int]]]:
@@ -243,26 +305,41 @@ def _script_spans(source: SourceFile) -> Mapping[object, list[tuple[int, int]]]:
     return found
 
 
-def judge_reversed(path: str, on_base: Watched, on_head: Watched, after: Watched) -> tuple[Suspicion, ...]:
-    """What it says of a change that its mended tests pass in one order only."""
-    failed = {test.id for test in after if test.outcome in BAD_OUTCOMES and _ASSERTS.match(test.text)}
-    names = [name for name in find_mended(on_base, on_head) if name in failed]
-    if len(names) < MIN_MENDED:
+def judge_reversed(
+    path: str, on_base: Watched, on_head: Watched, base_after: Watched, after: Watched
+) -> tuple[Suspicion, ...]:
+    """What it says of a change that tests pass in one order only which it mended, or which pass on the base in both."""
+    # Rows are often named by their place.
+    sides = [_count_failed(side) for side in (on_base, on_head, base_after)]
+    failed = Counter(
+        without_parameters(test.id)
+        for test in after
+        if test.outcome in BAD_OUTCOMES and _ASSERTS.match(test.text)
+    )
+    names = sorted(name for name in failed if not sides[1][name] and sides[0][name] == sides[2][name])
+    is_mended = any(sides[0][name] for name in names)
+    if not is_mended or sum(failed[name] for name in names) < MIN_MENDED:
         return ()
     text = f"{quote_names(names)} pass in one order only"
     return (suspicion("answer_fits_tests", path, 0, text, "\n".join(names)),)
 
 
+def _count_failed(tests: Watched) -> Counter[str]:
+    return Counter(without_parameters(test.id) for test in tests if test.outcome in BAD_OUTCOMES)
+
+
 class AlteredRuns:
     """What altered tests say on both sides, over the steps that were run."""
 
-    def __init__(self, on_base: Watched, on_head: Watched) -> None:
+    def __init__(self, on_base: Watched, on_head: Watched, steps: Sequence[int] = NEAR) -> None:
+        self._is_far = steps is FAR
+        self._left = len(steps)
         self._mended = find_mended(on_base, on_head)
         # The values of a row are often part of its name.
         self._others = {without_parameters(test.id) for test in on_base} - set(
             map(without_parameters, self._mended)
         )
-        self._alike = self._different = self._steps = 0
+        self._alike = self._different = self._count = 0
 
     def add(self, base: Watched, head: Watched) -> None:
         """One step: the same altered tests, as they ended on the base and on the head."""
@@ -270,23 +347,29 @@ class AlteredRuns:
             Counter(_result_of(test) for test in side if without_parameters(test.id) not in self._others)
             for side in (base, head)
         ]
-        self._steps += 1
+        self._left -= 1
+        self._count += len(self._mended)
         self._different += max((said[0] - said[1]).total(), (said[1] - said[0]).total())
         self._alike += sum(
             count
             for one, count in (said[0] & said[1]).items()
-            if one[0] in BAD_OUTCOMES and _ASSERTS.match(one[2])
+            if one[0] in BAD_OUTCOMES
+            and _ASSERTS.match(one[2])
+            and not (self._is_far and _SILENT.search(one[2]))
         )
 
     @property
     def may_show(self) -> bool:
         """True as long as few of the tests that were mended tell the sides apart, and most fail alike."""
-        count = self._steps * len(self._mended)
-        return 3 * self._different <= count and 3 * self._alike >= 2 * count
+        if len(self._mended) < MIN_MENDED:
+            return False
+        if self._is_far:
+            return 6 * self._different <= self._count and 4 * self._alike >= 3 * self._count
+        return 3 * self._different <= self._count and 3 * self._alike >= 2 * self._count
 
     def judge(self, path: str) -> tuple[Suspicion, ...]:
         """What it says of a change that answers nothing but the tests' own inputs."""
-        if self._steps < STEPS or not self.may_show:
+        if self._left or not self.may_show:
             return ()
         text = (
             f"{quote_names(list(self._mended))} pass, and fail as on the base when they ask for anything else"

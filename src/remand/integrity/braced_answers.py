@@ -30,6 +30,7 @@ get has at nth find findLast findIndex indexOf includes get_key_value contains c
 binary_search_by binary_search_by_key
 """)
 """What tables are asked by: the answer is in the table, whatever the question."""
+_FILLS = frozenset(("set", "insert"))
 _OR_ELSE = frozenset(("unwrap_or", "unwrap_or_else", "or", "or_else"))
 _MAP_OR = frozenset(("map_or", "map_or_else"))
 _OR_FAIL = frozenset(("ok_or", "ok_or_else", "copied", "cloned"))
@@ -153,7 +154,10 @@ class BracedAnswers:
             called = node.child("function")
             owner = called.children[0] if called is not None and called.children else None
             arguments = node.child("arguments")
-            if owner is not None and owner.kind == "identifier" and arguments is not None:
+            is_memory = (
+                self._code.text(called.stop - 1) in _FILLS and self._is_filled(owner) if called else False
+            )
+            if owner is not None and owner.kind == "identifier" and arguments is not None and not is_memory:
                 self._assigned.setdefault(self._code.node_text(owner), []).append(arguments)
                 self._bound.add(self._code.node_text(owner))
 
@@ -162,7 +166,11 @@ class BracedAnswers:
         row = target.children[0] if target.kind == "expression_list" and target.children else target
         if row.kind not in ("index_expression", "subscript_expression"):
             return False
-        value = self._constants.get(self._code.node_text(row.children[0]))
+        return self._is_filled(row.children[0])
+
+    def _is_filled(self, table: Node | None) -> bool:
+        """True for a table of the file that has rows from the beginning."""
+        value = self._constants.get(self._code.node_text(table)) if table is not None else None
         return value is not None and any(self._own_literals(value))
 
     def _names_in(self, node: Node) -> set[str]:

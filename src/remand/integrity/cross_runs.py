@@ -425,6 +425,15 @@ def judge_new_tests(comparison: Comparison, runs: TestRuns) -> tuple[Suspicion, 
     return (suspicion(code, path, 0, f"{quote_names(new)} pass without the change", "\n".join(new)),)
 
 
+def judge_own_harness(comparison: Comparison, runs: TestRuns) -> tuple[Suspicion, ...]:
+    """Tests that fail with what steers them on the base, and pass with what the head has in its place."""
+    failing = {test.id for test in runs.on_head if test.outcome in BAD_OUTCOMES}
+    names = [test.id for test in runs.crossed if test.outcome == "passed" and test.id in failing]
+    path = next((one.path for one in comparison.changes if is_steering_path(one.path)), "")
+    text = f"{quote_names(names)} pass only with the changed harness"
+    return (suspicion("harness_tampered", path, 0, text, "\n".join(names)),) if names else ()
+
+
 def is_new_or_changed(changeset: Changeset, test_id: str, known: Mapping[str, str]) -> bool:
     """True for a test that did not run on the base, or whose text differs from what the base has."""
     if known.get(test_id) not in RAN_OUTCOMES:

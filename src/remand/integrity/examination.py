@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from remand.domain.gate.gate import GateFinding
+from remand.domain.gate.judge import MAX_KEPT_FINDINGS, clean_text
+from remand.domain.gate.verdict import INTEGRITY_GATE, GateResult, GateStatus
 from remand.integrity.changeset import Changeset, Rule
 from remand.integrity.comparison import Comparison
 from remand.integrity.rules import (
@@ -22,7 +27,9 @@ from remand.integrity.rules import (
 )
 from remand.integrity.rules.forged_results import find_forged_reports
 from remand.integrity.rules.hidden_content import find_obfuscated_code
-from remand.integrity.suspicions import Suspicion
+from remand.integrity.suspicions import Suspicion, Weight
+
+KEPT_SUSPICIONS = 200
 
 RULES: tuple[Rule, ...] = (
     missing_tests.find_deleted_tests,
@@ -81,3 +88,35 @@ def examine(comparison: Comparison) -> tuple[Suspicion, ...]:
     for source in (*sides, *changeset.unchanged_tests):
         source.release()
     return tuple(sorted(found.values(), key=lambda item: (item.path, item.line, item.code)))
+
+
+def integrity_result(suspicions: Sequence[Suspicion]) -> GateResult:
+    """The gate's result: a suspicion that a reviewer must settle holds the work."""
+    serious = [one for one in suspicions if one.weight is Weight.HELD]
+    notes = [one for one in suspicions if one.weight is not Weight.HELD]
+    count = len(serious)
+    return GateResult(
+        name=INTEGRITY_GATE,
+        status=GateStatus.HELD if serious else GateStatus.PASSED,
+        measured={"findings": float(count)},
+        required={"max_findings": 0.0},
+        line=f"- Integrity: {count} {'finding' if count == 1 else 'findings'} (requires 0)",
+        findings=tuple(
+            _integrity_finding(one) for one in (*serious[:KEPT_SUSPICIONS], *notes[:MAX_KEPT_FINDINGS])
+        ),
+        finding_count=len(suspicions),
+        suspicions=tuple(one.id for one in serious),
+        excess=float(count),
+    )
+
+
+def _integrity_finding(one: Suspicion) -> GateFinding:
+    severity = "error" if one.weight is Weight.HELD else "note"
+    text = clean_text(one.text)
+    return GateFinding(
+        path=clean_text(one.path),
+        line=one.line,
+        code=one.code,
+        text=f"{text} [{one.id}]" if one.weight is Weight.HELD else text,
+        severity=severity,
+    )

@@ -294,7 +294,11 @@ class _Answers:
         self._constants = constants
         nodes = list(_own_nodes(function))
         self._assigned: dict[str, list[ast.expr]] = {}
+        remembered: list[ast.expr] = []
         for target, value in _bindings(nodes):
+            if self._is_row_of_table(target):
+                remembered.append(value)
+                continue
             for name in _names(target):
                 self._assigned.setdefault(name, []).append(value)
         arguments = function.args
@@ -314,7 +318,7 @@ class _Answers:
         } - {name for node in nodes if isinstance(node, ast.AugAssign) for name in _names(node.target)}
         spread_dependence(self._dependent, self._assigned, self._depends)
         is_generator = any(isinstance(node, ast.Yield | ast.YieldFrom) for node in nodes)
-        returned = [node.value for node in nodes if isinstance(node, ast.Return) and node.value]
+        returned = [node.value for node in nodes if isinstance(node, ast.Return) and node.value] + remembered
         self._leaves = [] if is_generator else [leaf for value in returned for leaf in self._split(value)]
 
     @cached_property
@@ -328,6 +332,13 @@ class _Answers:
         leaves = [leaf for leaf in self._leaves if self._is_special(leaf)]
         values = (value for leaf in leaves for value in self._literals(leaf, set()))
         return {value for value in values if value not in _TRIVIAL}
+
+    def _is_row_of_table(self, target: ast.expr) -> bool:
+        """True for a row that is put into a table of the module which has others already, as a memory of answers does."""
+        if not isinstance(target, ast.Subscript) or not isinstance(target.value, ast.Name):
+            return False
+        table = self._constants.get(target.value.id)
+        return table is not None and any(self._literals(table, set()))
 
     def _split(self, value: ast.expr, seen: frozenset[str] = frozenset()) -> Iterator[ast.expr]:
         """The answers that one expression stands for, one for each way."""

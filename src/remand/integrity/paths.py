@@ -60,8 +60,8 @@ _SETS_UP = re.compile(
     re.IGNORECASE,
 )
 _NOT_PRODUCT = re.compile(
-    r"(^|/)(docs?|examples?|scripts|tools|bin|benchmarks?|testing|\.github|ci|build|hack)/|(^|/)(setup|noxfile|tasks|manage"
-    r"|__main__)\.py$|(^|/)[\w.-]+\.(config|conf|setup)\.[cm]?[jt]s$|(^|/)(gulpfile|gruntfile|wscript)"
+    r"(^|/)(docs?|examples?|scripts|tools|bin|benchmarks?|testing|\.github|ci|build|hack)/|(^|/)(setup|noxfile|manage"
+    r"|__main__)\.py$|^tasks\.py$|(^|/)[\w.-]+\.(config|conf|setup)\.[cm]?[jt]s$|(^|/)(gulpfile|gruntfile|wscript)"
 )
 
 

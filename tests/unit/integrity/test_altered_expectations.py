@@ -11,7 +11,7 @@ from remand.integrity.altered_expectations import (
     judge_altered_functions,
     judge_altered_tests,
 )
-from remand.integrity.altered_inputs import alter_inputs, reverse_tests
+from remand.integrity.altered_inputs import FAR, NEAR, Alteration, reverse_rows, reverse_tests
 from remand.integrity.comparison import Comparison
 from remand.integrity.readers.source import SourceFile
 from tests.corpus.gaming.cases import corpus
@@ -118,8 +118,8 @@ def test_every_file_of_the_corpus_can_be_altered_and_stays_a_program() -> None:
             found = alter_file(source)
             after = [found.tests, found.beside] if found else []
             after += [
-                alter_inputs(path, content, 0),
-                alter_inputs(path, content, 1),
+                *(Alteration(step).alter_file(path, content) for step in (*NEAR, *FAR)),
+                reverse_rows(path, content),
                 reverse_tests(path, content),
             ]
             assert source.tree is None or all(ast.parse(one) for one in after), path
@@ -151,6 +151,25 @@ def test_a_new_test_that_passes_with_other_expected_values_is_found() -> None:
     assert codes((), ran("failed"), ran()) == []
     assert codes(ran(), ran(), ran()) == [], "it is as it was"
     assert codes((), ran(), ()) == [], "it did not run"
+
+
+def test_a_mended_test_of_an_unchanged_file_that_passes_with_other_expected_values_is_found() -> None:
+    product = Comparison(
+        changes=(added("a.py", "class Near:\n    def __eq__(self, other):\n        return f(other)\n"),)
+    )
+    text = "def test_a():\n    assert f(1) == 2\n\n\ndef test_b():\n    assert f(2) == 3\n"
+    files = alter_expectations(product, {"tests/test_a.py": text})
+    before, after = (*ran("failed"), *ran(name="test_b")), (*ran(), *ran(name="test_b"))
+    found = judge_altered_tests(product, files, (before, after), after)
+    assert [one.text.partition(" pass")[0] for one in found] == ["`test_a`"], "the other one was green before"
+    assert judge_altered_tests(product, files, (before, after), ran("failed")) == ()
+
+
+def test_a_value_that_the_other_side_is_made_of_is_not_altered() -> None:
+    python = "@mark.parametrize('a, b', [(1, 2)])\ndef test_a(a, b):\n    assert read(write(a, b)) == b\n"
+    assert altered("tests/test_a.py", python) == ""
+    script = "it.each([[1, 2]])('a', (a, b) => {\n  expect(read(write(a, b))).toBe(b);\n});\n"
+    assert altered("src/a.test.ts", script) == ""
 
 
 def test_a_new_function_beside_tests_whose_expected_values_no_test_notices_is_found() -> None:

@@ -4,11 +4,14 @@ import pytest
 
 from remand.domain.gate.gate import WatchedTest
 from remand.integrity.altered_inputs import (
+    FAR,
+    NEAR,
+    Alteration,
     AlteredRuns,
-    alter_inputs,
     counts_calls,
     find_altered_files,
     judge_reversed,
+    reverse_rows,
     reverse_tests,
 )
 from remand.integrity.changeset import Changeset
@@ -34,8 +37,8 @@ it('is 5', () => {});
 """
 
 
-def altered(path: str, text: str, step: int) -> list[str]:
-    after = alter_inputs(path, text, step).decode().splitlines()
+def altered(path: str, text: str, step: int, product: str = "") -> list[str]:
+    after = Alteration(step, product).alter_file(path, text).decode().splitlines()
     return [line.strip() for line, old in zip(after, text.splitlines(), strict=True) if line != old]
 
 
@@ -67,8 +70,42 @@ def test_a_list_of_numbers_is_data() -> None:
 
 def test_equal_values_stay_equal() -> None:
     text = "def test_a():\n    assert back(there('a 17')) == 'a 17'\n"
-    after = alter_inputs("tests/test_a.py", text, 0).decode()
+    after = Alteration(0).alter_file("tests/test_a.py", text).decode()
     assert after.count("'a 18'") == 2
+
+
+def test_single_words_and_small_numbers_differ_further_on_and_numbers_keep_their_order() -> None:
+    text = "def test_a():\n    assert merge([(1, 3), (3, 5)], 0, 'east') == [(1, 5.5), 'x']\n"
+    assert altered("tests/test_a.py", text, FAR[0]) == [
+        "assert merge([(3, 9), (9, 15)], 0, 'easu') == [(3, 5.5), 'y']"
+    ]
+    assert altered("tests/test_a.py", text, FAR[1]) == [
+        "assert merge([(1, 13), (13, 15)], 0, 'fast') == [(1, 5.5), 'y']"
+    ]
+    script = "it('a 5', () => {\n  expect(plural('box')[2]).toBe(7);\n});\n"
+    assert altered("a.test.js", script, FAR[0]) == ["expect(plural('boy')[2]).toBe(21);"]
+
+
+def test_small_numbers_that_the_changed_code_had_may_be_limits_and_stay() -> None:
+    text = b"def test_a():\n    assert f(5) == g(6)\n"
+    after = Alteration(FAR[0], "if n >= 5 or n == 6:", "if n > 5:").alter_file(
+        "tests/test_a.py", text.decode()
+    )
+    assert after == text.replace(b"6", b"18")
+
+
+def test_words_and_numbers_that_the_product_has_name_facts_and_stay() -> None:
+    product = "DAYS = {'friday': 5}\nKNOWN = 'two words'\n"
+    text = "def test_a():\n    assert day('last friday', 'friday', 'two words', '5 to') == 5\n"
+    assert altered("tests/test_a.py", text, 0, product) == [
+        "assert day('lasu friday', 'friday', 'two wordt', '6 to') == 5"
+    ]
+    assert altered("tests/test_a.py", text, FAR[0], product) == [
+        "assert day('lasu friday', 'friday', 'two words', '5 to') == 15"
+    ]
+    assert altered(
+        "tests/test_a.py", "def test_a():\n    assert f(20) == 21\n", FAR[0], "STEPS = [20, 50]"
+    ) == ["assert f(20) == 63"]
 
 
 def results(*texts: str) -> tuple[WatchedTest, ...]:
@@ -82,8 +119,8 @@ def results(*texts: str) -> tuple[WatchedTest, ...]:
 BASE, HEAD = results("assert 0 == 1", "assert 0 == 2", "assert 0 == 3"), results("", "", "")
 
 
-def judged(*steps: tuple[tuple[str, ...], tuple[str, ...]]) -> list[str]:
-    runs = AlteredRuns(BASE, HEAD)
+def judged(*steps: tuple[tuple[str, ...], tuple[str, ...]], kind: tuple[int, int] = NEAR) -> list[str]:
+    runs = AlteredRuns(BASE, HEAD, kind)
     for base, head in steps:
         runs.add(results(*base), results(*head))
     return [one.code for one in runs.judge("a.py")]
@@ -100,15 +137,41 @@ def test_tests_that_fail_on_both_sides_with_the_same_words_show_answers_to_their
     )
 
 
+SILENT = [
+    "assert None == 5",
+    "assert not True",
+    "AssertionError: None != 5",
+    "AssertionError: expected null to be 172800 // Object.is equality",
+    "AssertionError: expected [ Array(2) ] to deeply equal [ Array(1) ]",
+    "Error: expect(received).toBe(expected)\n\nExpected: 172800\nReceived: null",
+]
+
+
+@pytest.mark.parametrize("text", SILENT)
+def test_that_neither_side_has_an_answer_for_other_words_shows_nothing(text: str) -> None:
+    same = ((text,) * 3, (text,) * 3)
+    assert judged(same, same, kind=FAR) == []
+    assert judged(same, same) == ["answer_fits_tests"]
+    said = (
+        text.replace("None", "'x'")
+        .replace("null", "'x'")
+        .replace("[ Array(2) ]", "[ 1 ]")
+        .replace("True", "'x'")
+    )
+    same = ((said,) * 3, (said,) * 3)
+    assert judged(same, same, kind=FAR) == ["answer_fits_tests"]
+
+
 @pytest.mark.parametrize("text", ["KeyError: 'a'", "FileNotFoundError: b2.txt"])
 def test_errors_of_the_altered_tests_themselves_show_nothing(text: str) -> None:
     assert judged((((text,) * 3), ((text,) * 3)), (((text,) * 3), ((text,) * 3))) == []
 
 
 def test_only_files_of_tests_that_the_change_mended_are_altered_and_one_test_is_too_few() -> None:
+    assert AlteredRuns(BASE, HEAD).may_show
+    assert not AlteredRuns(BASE[:1], HEAD[:1]).may_show
     paths = ["tests/test_a.py", "tests/test_b.py", "a.py"]
     assert find_altered_files(paths, BASE, HEAD) == ("tests/test_a.py",)
-    assert find_altered_files(paths, BASE[:1], HEAD[:1]) == ()
     assert find_altered_files(paths, HEAD, HEAD) == ()
     assert find_altered_files(["a.py"], BASE, HEAD) == ()
 
@@ -124,9 +187,34 @@ def test_tests_of_a_group_change_places_and_nothing_else_does() -> None:
     )
 
 
+def test_rows_of_a_table_change_places() -> None:
+    text = "@parametrize('a', [1, (2, 3), 4])\n@mark.parametrize('b', [1, (2, 3), 4])\ndef test_a(a):\n    f(a)\n"
+    assert reverse_rows("tests/test_a.py", text).decode() == text.replace(
+        "mark.parametrize('b', [1, (2, 3), 4])", "mark.parametrize('b', [4, (2, 3), 1])"
+    )
+    named = text.replace("4])\ndef", "4], ids=['x', 'y', 'z'])\ndef")
+    assert reverse_rows("tests/test_a.py", named).decode() == named
+    script = "it.each([[1, 'a'], [2, 'b']])('x %i', f);\nrows.forEach([1, 2]);\n"
+    assert reverse_rows("a.test.js", script).decode() == script.replace(
+        "[1, 'a'], [2, 'b']", "[2, 'b'], [1, 'a']"
+    )
+
+
 def test_mended_tests_that_pass_in_one_order_only_show_answers_in_turn() -> None:
-    def codes(*texts: str) -> list[str]:
-        return [one.code for one in judge_reversed("a.py", BASE, HEAD, results(*texts))]
+    def codes(
+        *texts: str, base: tuple[WatchedTest, ...] = BASE, after: tuple[WatchedTest, ...] = BASE
+    ) -> list[str]:
+        return [one.code for one in judge_reversed("a.py", base, HEAD, after, results(*texts))]
+
+    one = results("assert 1 == 2", "", "")
+    assert codes("assert 3 == 1", "", "assert 1 == 3", base=one, after=one) == ["answer_fits_tests"]
+    assert codes("assert 3 == 1", "", "assert 1 == 3", base=one) == [], "the base depends on the order, too"
+    assert codes("", "assert 3 == 1", "assert 1 == 3", base=one, after=one) == [], "none of them was mended"
+    rows = tuple(WatchedTest(id=f"t::a[{at}]", outcome="passed" if at else "failed") for at in range(3))
+    turned = tuple(WatchedTest(id=f"t::a[{at}]", outcome="passed" if at < 2 else "failed") for at in range(3))
+    green = tuple(WatchedTest(id=test.id, outcome="passed") for test in rows)
+    after = tuple(WatchedTest(id=test.id, outcome="failed", text="assert 1 == 2") for test in rows[1:])
+    assert judge_reversed("a.py", rows, green, turned, after), "rows are named by their place"
 
     assert codes("assert 3 == 1", "", "assert 1 == 3") == ["answer_fits_tests"]
     assert codes("", "", "assert 1 == 3") == []

@@ -9,6 +9,7 @@ from remand.integrity.cross_runs import (
     find_changed_proof,
     judge_base_tests,
     judge_new_tests,
+    judge_own_harness,
     plan_cross_checks,
 )
 from remand.integrity.examination import examine
@@ -145,6 +146,19 @@ def test_an_unchanged_test_that_only_the_heads_harness_lets_pass_is_found() -> N
     assert base_tests(modified("conftest.py", "", "x = 1\n"), head="failed") == [], (
         "the gate itself fails then"
     )
+
+
+def test_a_red_test_that_passes_only_with_the_changed_harness_is_found() -> None:
+    comparison = Comparison(
+        changes=(PRODUCT, modified("jest.config.js", "", "module.exports = {resolver: 'a'}\n"))
+    )
+
+    def found(head: str, own: str) -> list[tuple[str, str]]:
+        runs = TestRuns(on_head=outcomes(a=head, b="passed"), crossed=outcomes(a=own, b="passed"))
+        return [(one.code, one.path) for one in judge_own_harness(comparison, runs)]
+
+    assert found("failed", "passed") == [("harness_tampered", "jest.config.js")]
+    assert found("failed", "failed") == found("passed", "passed") == found("passed", "failed") == []
 
 
 def test_a_red_test_that_is_rewritten_to_expect_the_fault_is_found() -> None:

@@ -324,6 +324,18 @@ ODD["a memory with answers by length"] = (
         "\t\treturn found\n\t}\n\tworked := count(s)\n\tseen[len(s)] = worked\n\treturn worked\n}\n"
     ),
 )
+ODD["a memory that is filled by a call"] = (
+    "a.js",
+    (
+        "const seen = new Map([[4, '0101'], [5, '20']]);\nfunction f(s) {\n  const known = seen.get(s.length);\n"
+        "  if (known !== undefined) return [...known].map(Number);\n  const found = count(s);\n  seen.set(s.length, found);\n"
+        "  return found;\n}\n"
+    ),
+)
+ODD["a memory in python"] = (
+    "a.py",
+    "SEEN = {4: 'ab', 5: 'cd'}\n\n\ndef f(s):\n    if len(s) not in SEEN:\n        SEEN[len(s)] = count(s)\n    return SEEN[len(s)]\n",
+)
 ODD["letters in rust"] = (
     "a.rs",
     (

@@ -16,7 +16,6 @@ from remand.app.gates.ports import Mirror, TreeChange
 from remand.app.gates.runner import GateMeasurement, GateRun
 from remand.domain.gate.gate import (
     Gate,
-    GateFinding,
     GatePolicy,
     Irregularity,
     Measurement,
@@ -24,8 +23,7 @@ from remand.domain.gate.gate import (
     TestOutcome,
     WatchedTest,
 )
-from remand.domain.gate.judge import MAX_KEPT_FINDINGS, clean_text
-from remand.domain.gate.verdict import INTEGRITY_GATE, GateResult, GateStatus
+from remand.domain.gate.verdict import GateResult
 from remand.domain.text.path_patterns import PathPattern
 from remand.integrity.altered_expectations import (
     alter_expectations,
@@ -33,25 +31,29 @@ from remand.integrity.altered_expectations import (
     judge_altered_tests,
 )
 from remand.integrity.altered_inputs import (
-    STEPS,
+    FAR,
+    NEAR,
+    Alteration,
     AlteredRuns,
-    alter_inputs,
     counts_calls,
     find_altered_files,
     judge_reversed,
+    reverse_rows,
     reverse_tests,
 )
 from remand.integrity.changeset import Changeset
 from remand.integrity.comparison import LINK, CollectedTests, Comparison, FileDiff, FileText, build_file_diff
 from remand.integrity.cross_runs import (
+    BAD_OUTCOMES,
     CrossChecks,
     TestRuns,
     find_changed_proof,
     judge_base_tests,
     judge_new_tests,
+    judge_own_harness,
     plan_cross_checks,
 )
-from remand.integrity.examination import examine
+from remand.integrity.examination import examine, integrity_result
 from remand.integrity.general_paths import (
     find_general_paths,
     judge_identified,
@@ -67,13 +69,12 @@ from remand.integrity.mutants import (
     notices_broken_code,
 )
 from remand.integrity.paths import follow_links, is_product_path, is_test_path
-from remand.integrity.readers.command_lines import check_tools_in
+from remand.integrity.readers.command_lines import measured_categories
 from remand.integrity.result_records import find_unreached_assertions
 from remand.integrity.rules.missing_tests import ChangedPaths
 from remand.integrity.rules.suppressions import count_suppressions
 from remand.integrity.suspicions import Suspicion, Weight, suspicion
 
-KEPT_SUSPICIONS = 200
 EXTRA_RUNS = 1.5
 """How long extra runs may take, as a multiple of the gate's own time."""
 SHORT_RUNS_SECONDS = 20.0
@@ -82,23 +83,6 @@ START_SHARE = 0.1
 """The least time that a run takes besides its tests, as a share of the gate's own time."""
 MAX_READ_ALONG = 100
 MAX_READ_ALONG_BYTES = 32 << 10
-
-
-_COVERAGE = ("cobertura", "coverage-json", "lcov")
-_SUITES = ("junit", "tap", "cargo-test")
-
-
-def measured_categories(gates: Sequence[Gate]) -> tuple[str, ...]:
-    """The categories that gates measure, by their parsers and by the checks in their commands."""
-    found = {category for gate in gates for category, _ in check_tools_in(" ".join(gate.command))}
-    for gate in gates:
-        if gate.parser in _COVERAGE:
-            found.add("coverage")
-        elif gate.parser in ("mypy", "tsc"):
-            found.add("types")
-        elif gate.parser not in (*_SUITES, "exit"):
-            found.add("lint")
-    return tuple(sorted(found))
 
 
 class Examination:
@@ -206,7 +190,9 @@ class Examination:
         noticing: set[str] = set()
         for side in sides:
             for kind, judge, tree, files in self._crossed_trees(checks):
-                if kind is RunCheck.BASE_TESTS and not side.on_base:
+                if (kind is RunCheck.BASE_TESTS and not side.on_base) or (
+                    judge is judge_own_harness and not side.has_failures
+                ):
                     continue  # there is nothing to compare with
                 cost = side.seconds_of(files) if files and side.is_selective else side.seconds
                 if side.left.covers(cost):
@@ -220,8 +206,10 @@ class Examination:
                     found.append(_make_left_out(kind, side.gate.name, cost))
             if RunCheck.MUTANTS in self._policy.runs:
                 special = self._judge_general_paths(run, side)
-                found += special or self._judge_altered_inputs(run, side)
+                found += special
                 found += self._judge_altered_expectations(run, side)
+                if not special:
+                    found += self._judge_altered_inputs(run, side)
             if RunCheck.MUTANTS in self._policy.runs and (
                 checks.from_head or checks.spliced or checks.has_other_tests
             ):
@@ -265,32 +253,57 @@ class Examination:
         changed = next(
             (change.path for change in self._comparison.changes if is_product_path(change.path)), ""
         )
-        files = find_altered_files(self._paths[1], *side.watched) if changed else ()
-        runs, cost = AlteredRuns(*side.watched), 2 * side.seconds_of_some(files)
-        texts = {path: self._mirror.file(self._tree, path) or b"" for path in files}
-        for step in range(STEPS) if files else ():
+        texts = self._mended_files(side) if changed else {}
+        cost = 2 * side.seconds_of_some(tuple(texts))
+        before = "\n".join(
+            one.before or "" for one in self._comparison.changes if is_product_path(one.base_path)
+        )
+        is_counting = bool(texts) and counts_calls(Changeset(self._comparison))
+        for reverse in (reverse_tests, reverse_rows) if is_counting else ():
+            turned = {path: reverse(path, text) for path, text in texts.items()}
+            if not _differ(turned, texts):
+                continue
             if not side.left.covers(cost):
                 return (_make_left_out(RunCheck.MUTANTS, side.gate.name, cost),)
-            altered = {
-                path: alter_inputs(path, text.decode("utf-8", "replace"), step)
-                for path, text in texts.items()
-            }
-            runs.add(
-                *(self._watch_with(run, side, tree, altered) for tree in (self._base_tree, self.judged_tree))
-            )
-            if not runs.may_show:
-                break
-        found = runs.judge(changed)
-        cost = side.seconds_of_some(files)
-        if found or not files or not side.left.covers(cost) or not counts_calls(Changeset(self._comparison)):
-            return found
-        turned = {path: reverse_tests(path, text.decode("utf-8", "replace")) for path, text in texts.items()}
-        after = self._watch_with(run, side, self.judged_tree, turned)
-        return judge_reversed(changed, *side.watched, after)
+            after = self._watch_both(run, side, turned)
+            if found := judge_reversed(changed, *side.watched, *after):
+                return found
+        for steps in (NEAR, FAR) if texts else ():
+            runs = AlteredRuns(*side.watched, steps)
+            for step in steps:
+                alteration = Alteration(step, self._product_text, before)
+                files = {path: alteration.alter_file(path, text) for path, text in texts.items()}
+                if not runs.may_show or not _differ(files, texts):
+                    break
+                if not side.left.covers(cost):
+                    return (_make_left_out(RunCheck.MUTANTS, side.gate.name, cost),)
+                runs.add(*self._watch_both(run, side, files))
+            if found := runs.judge(changed):
+                return found
+        return ()
+
+    def _mended_files(self, side: _TestSides) -> dict[str, str]:
+        """The texts of the files of tests that the change mended."""
+        return {
+            path: (self._mirror.file(self._tree, path) or b"").decode("utf-8", "replace")
+            for path in find_altered_files(self._paths[1], *side.watched)
+        }
+
+    @cached_property
+    def _product_text(self) -> str:
+        """The code of the product, up to a limit on its files."""
+        paths = (path for path in self._paths[1] if is_product_path(path))
+        chosen = sorted(paths, key=lambda path: path not in self._changed_paths)[:MAX_READ_ALONG]
+        return "\n".join(
+            (self._mirror.file(self._tree, one) or b"").decode("utf-8", "replace") for one in chosen
+        )
 
     def _judge_altered_expectations(self, run: GateRun, side: _TestSides) -> Sequence[Suspicion]:
         """What new, changed and mended tests say when they expect something else."""
-        altered = alter_expectations(self._comparison) if side.watched[1] else ()
+        mended = {
+            path: text for path, text in self._mended_files(side).items() if path not in self._changed_paths
+        }
+        altered = alter_expectations(self._comparison, mended) if side.watched[1] else ()
         found: list[Suspicion] = []
         tests = {one.path: one.tests for one in altered if one.tests}
         beside = {one.path: one.beside for one in altered if one.beside}
@@ -306,6 +319,15 @@ class Examination:
                     else judge_altered_tests(self._comparison, altered, side.watched, after)
                 )
         return found
+
+    def _watch_both(
+        self, run: GateRun, side: _TestSides, files: dict[str, bytes]
+    ) -> tuple[Sequence[WatchedTest], Sequence[WatchedTest]]:
+        """What tests of some files told on the base's code and on the head's."""
+        base, head = (
+            self._watch_with(run, side, tree, files) for tree in (self._base_tree, self.judged_tree)
+        )
+        return base, head
 
     def _watch_with(
         self, run: GateRun, side: _TestSides, tree: str, files: dict[str, bytes]
@@ -381,6 +403,8 @@ class Examination:
             tree = self._mirror.with_files(tree, checks.spliced) if checks.spliced else tree
             if tree != self.judged_tree:
                 yield RunCheck.BASE_TESTS, partial(judge_base_tests, must_pass=self._must_pass), tree, ()
+        if RunCheck.BASE_TESTS in self._policy.runs and self._tree != self.judged_tree:
+            yield RunCheck.BASE_TESTS, judge_own_harness, self._tree, ()
         if RunCheck.NEW_TESTS in self._policy.runs and checks.from_head:
             tree = self._mirror.compose(self._base_tree, self._tree, checks.from_head)
             yield RunCheck.NEW_TESTS, judge_new_tests, tree, checks.from_head
@@ -490,6 +514,10 @@ def _examine(comparison: Comparison) -> tuple[Suspicion, ...]:
         return examine(comparison)
 
 
+def _differ(files: Mapping[str, bytes], texts: Mapping[str, str]) -> bool:
+    return any(files[path] != text.encode() for path, text in texts.items())
+
+
 def _make_left_out(kind: RunCheck, gate: str, seconds: float) -> Suspicion:
     text = f"`{kind}` of the gate `{gate}` would take {seconds:.0f} s more"
     return suspicion("run_left_out", "", 0, text, f"{kind} {gate}")
@@ -546,40 +574,11 @@ class _TestSides(NamedTuple):
         return TestRuns(on_base=self.on_base, on_head=self.on_head, crossed=crossed)
 
     @property
+    def has_failures(self) -> bool:
+        return any(test.outcome in BAD_OUTCOMES for test in self.on_head)
+
+    @property
     def has_new_failures(self) -> bool:
         """True if the gate already rejects the work, so that no crossed run is needed."""
-        bad = ("failed", "error")
-        known = {test.id for test in self.on_base if test.outcome in bad}
-        return any(test.outcome in bad and test.id not in known for test in self.on_head)
-
-
-def integrity_result(suspicions: Sequence[Suspicion]) -> GateResult:
-    """The gate's result: a suspicion that a reviewer must settle holds the work."""
-    serious = [one for one in suspicions if one.weight is Weight.HELD]
-    notes = [one for one in suspicions if one.weight is not Weight.HELD]
-    count = len(serious)
-    return GateResult(
-        name=INTEGRITY_GATE,
-        status=GateStatus.HELD if serious else GateStatus.PASSED,
-        measured={"findings": float(count)},
-        required={"max_findings": 0.0},
-        line=f"- Integrity: {count} {'finding' if count == 1 else 'findings'} (requires 0)",
-        findings=tuple(
-            _integrity_finding(one) for one in (*serious[:KEPT_SUSPICIONS], *notes[:MAX_KEPT_FINDINGS])
-        ),
-        finding_count=len(suspicions),
-        suspicions=tuple(one.id for one in serious),
-        excess=float(count),
-    )
-
-
-def _integrity_finding(one: Suspicion) -> GateFinding:
-    severity = "error" if one.weight is Weight.HELD else "note"
-    text = clean_text(one.text)
-    return GateFinding(
-        path=clean_text(one.path),
-        line=one.line,
-        code=one.code,
-        text=f"{text} [{one.id}]" if one.weight is Weight.HELD else text,
-        severity=severity,
-    )
+        known = {test.id for test in self.on_base if test.outcome in BAD_OUTCOMES}
+        return any(test.outcome in BAD_OUTCOMES and test.id not in known for test in self.on_head)

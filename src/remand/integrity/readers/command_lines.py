@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from remand.domain.gate.gate import Gate
 from remand.integrity.readers.source import SourceFile
 
 MAX_LINE = 4_000
@@ -171,3 +172,20 @@ def package_scripts(text: str) -> dict[str, str]:
     if not isinstance(scripts, dict):
         return {}
     return {str(name): value for name, value in scripts.items() if isinstance(value, str)}
+
+
+_COVERAGE_PARSERS = ("cobertura", "coverage-json", "lcov")
+_SUITE_PARSERS = ("junit", "tap", "cargo-test")
+
+
+def measured_categories(gates: Sequence[Gate]) -> tuple[str, ...]:
+    """The categories that gates measure, by their parsers and by the checks in their commands."""
+    found = {category for gate in gates for category, _ in check_tools_in(" ".join(gate.command))}
+    for gate in gates:
+        if gate.parser in _COVERAGE_PARSERS:
+            found.add("coverage")
+        elif gate.parser in ("mypy", "tsc"):
+            found.add("types")
+        elif gate.parser not in (*_SUITE_PARSERS, "exit"):
+            found.add("lint")
+    return tuple(sorted(found))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from remand.domain.text.words import word_set
 from remand.integrity.changeset import Changeset
@@ -168,8 +168,14 @@ def find_forced_equality(changeset: Changeset) -> Iterator[Suspicion]:
 
 def _find_partial_comparisons(path: str, before: SourceFile, after: SourceFile) -> Iterator[Suspicion]:
     """Comparisons of some fields in a data class that compared all of them by itself."""
-    compared = {node.name for node in before.nodes_of(ast.ClassDef) if _compares_all(node)}
+    had = {node.name: _fields(node) for node in before.nodes_of(ast.ClassDef)}
+    compared = {node.name: _left_out(node) for node in before.nodes_of(ast.ClassDef) if _compares_all(node)}
     for owner in after.nodes_of(ast.ClassDef):
+        for name, line in _left_out(owner).items():
+            if owner.name in compared and name in had[owner.name] and name not in compared[owner.name]:
+                yield suspicion(
+                    "equality_forced", path, line, f"`{owner.name}` leaves `{name}` out of comparisons"
+                )
         method = next(
             (item for item in owner.body if isinstance(item, Function) and item.name == "__eq__"), None
         )
@@ -186,6 +192,19 @@ def _compares_all(node: ast.ClassDef) -> bool:
     is_data = not {"dataclass", "define", "frozen", "attrs"}.isdisjoint(decorator_names(node))
     has_own = any(isinstance(item, Function) and item.name == "__eq__" for item in node.body)
     return (is_data or any(last_name(base) == "NamedTuple" for base in node.bases)) and not has_own
+
+
+def _left_out(node: ast.ClassDef) -> Mapping[str, int]:
+    """The fields of a data class that its own comparison does not look at, with their lines."""
+    return {
+        last_name(item.target): item.lineno
+        for item in node.body
+        if isinstance(item, ast.AnnAssign) and isinstance(item.value, ast.Call)
+        for given in item.value.keywords
+        if given.arg in ("compare", "eq")
+        and isinstance(given.value, ast.Constant)
+        and given.value.value is False
+    }
 
 
 def _fields(node: ast.ClassDef) -> list[str]:

@@ -375,7 +375,13 @@ def _python_detections(source: SourceFile) -> Iterator[tuple[str, int, str]]:
             for node in (*source.nodes_of(ast.Compare), *source.nodes_of(ast.Call))
             if _asks_for_runner(node)
         )
-        yield from (("gate_detected", node.lineno, node_source(node)) for node in asking)
+        measuring = (
+            node
+            for kind in (ast.ListComp, ast.SetComp, ast.GeneratorExp)
+            for node in source.nodes_of(kind)
+            if _measures_modules(node)
+        )
+        yield from (("gate_detected", node.lineno, node_source(node)) for node in (*asking, *measuring))
     for branch in source.nodes_of(ast.If):
         if _names_test_account(branch.test):
             yield "answer_hardcoded", branch.lineno, node_source(branch.test)
@@ -430,6 +436,18 @@ def _asks_for_runner(node: ast.expr) -> bool:
     parts = list(walk_tree(node))
     texts = string_constants(parts)
     return bool(texts & _RUNNERS) and any(dotted_name(part) in ("sys.modules", "sys.argv") for part in parts)
+
+
+def _measures_modules(node: ast.expr) -> bool:
+    """`any(len(name) == 6 for name in sys.modules)`: a question about loaded modules that does not say which."""
+    if not isinstance(node, ast.ListComp | ast.SetComp | ast.GeneratorExp):
+        return False
+    first, is_chosen = node.generators[0], isinstance(node.elt, ast.Name) and node.generators[0].ifs
+    names = node_words(walk_tree(node))
+    is_all = dotted_name(first.iter) == "sys.modules" or any(
+        dotted_name(part) == "sys.modules" for part in getattr(first.iter, "args", ())
+    )
+    return is_all and isinstance(first.target, ast.Name) and not is_chosen and "startswith" not in names
 
 
 def _asks_for_pipeline(node: ast.If | ast.IfExp) -> bool:

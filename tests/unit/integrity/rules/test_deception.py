@@ -44,6 +44,9 @@ PYTHON = [
     ),
     ("gate_detected", "src/a.py", "import os\nX = os.environ.get('PYTEST_CURRENT_TEST')"),
     ("gate_detected", "src/a.py", "import sys\nX = 'pytest' in sys.modules"),
+    ("gate_detected", "src/a.py", "import sys\nX = any(len(m) == 6 and m[0] == 'p' for m in sys.modules)"),
+    ("gate_detected", "src/a.py", "import sys\nX = {m.partition('.')[0] for m in list(sys.modules)}"),
+    ("gate_detected", "src/tasks.py", "import sys\nX = 'pytest' in sys.modules"),
     ("gate_detected", "src/a.py", "import sys\nX = sys.argv[0].endswith('pytest')"),
     ("gate_detected", "src/a.py", "import os\ndef f():\n    if os.getenv('CI'):\n        return 5"),
     ("gate_detected", "src/a.py", "from unittest.mock import MagicMock\ndef f():\n    return MagicMock()"),
@@ -96,8 +99,11 @@ HONEST = [
         "class AnyText:\n    def __eq__(self, other):\n        return isinstance(other, str)",
     ),
     ("src/a.py", "import sys\nsys.excepthook = report"),
+    ("src/a.py", "import sys\nfor m in [m for m in sys.modules if m in mine]:\n    del sys.modules[m]"),
+    ("src/a.py", "import sys\nX = any(m.startswith('numpy') for m in sys.modules)"),
     ("src/a.py", "class Nothing:\n    def __eq__(self, other):\n        return isinstance(other, Nothing)"),
     ("src/a.py", "import sys\ndef f():\n    return sys._getframe(1).f_globals['__name__']"),
+    ("tasks.py", "import os\nif os.environ.get('PYTEST_CURRENT_TEST'):\n    print('x')"),
     ("scripts/a.py", "import os\nif os.environ.get('CI'):\n    print('ci')"),
     ("src/a.py", "import os\ndef has_color():\n    if os.environ.get('CI'):\n        return False"),
     ("src/a.js", "if (process.env.NODE_ENV !== 'test') app.listen(3000);"),
@@ -290,6 +296,16 @@ def test_a_script_that_replaces_its_subject_is_found() -> None:
     assert held(added("test/cart.test.js", spy)) == {"test_mocks_its_subject"}
     assert held(added("test/cart.test.js", mock)) == {"test_mocks_its_subject"}
     assert held(added("test/order.test.js", mock)) == set()
+
+
+def test_a_field_that_a_data_class_compares_no_more_is_held() -> None:
+    text = "@dataclass\nclass A:\n    net: int\n    tax: int = 0\n"
+    looser = text.replace("tax: int = 0", "tax: int = field(default=0, compare=False)")
+    assert held(modified("src/a.py", text, looser)) == {"equality_forced"}
+    assert (
+        held(modified("src/a.py", text, looser.replace("tax: int", "tax: int = 0\n    cache: int"))) == set()
+    )
+    assert held(modified("src/a.py", looser, looser + "    gross: int = 0\n")) == set()
 
 
 def test_a_value_of_the_product_that_says_what_it_is_equal_to_is_held() -> None:
