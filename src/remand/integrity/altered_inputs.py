@@ -11,6 +11,7 @@ import ast
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import TypeVar
 
 from remand.domain.gate.gate import WatchedTest
@@ -20,9 +21,10 @@ from remand.integrity.cross_runs import BAD_OUTCOMES
 from remand.integrity.general_paths import line_starts, python_range
 from remand.integrity.mutants import Edit, replace_parts
 from remand.integrity.paths import is_collected_path, is_product_path, is_test_path
+from remand.integrity.readers.compared_values import compared_values, silent_lines
 from remand.integrity.readers.python_tree import child_nodes
 from remand.integrity.readers.source import SourceFile
-from remand.integrity.readers.tokens import NUMBER, STRING
+from remand.integrity.readers.tokens import NUMBER, STRING, test_module_range
 from remand.integrity.rules.missing_tests import ChangedPaths, without_parameters
 from remand.integrity.suspicions import Suspicion, quote_names, suspicion
 
@@ -35,6 +37,15 @@ _INSERTED = re.compile(r"\$\{[^}]*[A-Za-z][^}]*\}|[A-Za-z]+")
 _PREFIX = re.compile(r"[A-Za-z]*(?=[\"'`])")
 _NUMBER = re.compile(r"\d+(?:\.\d+)?")
 _ASSERTS = re.compile(r"assert\b|\w*AssertionError\b|\w+: expect\(")
+_GO_FAILURE = re.compile(r"(\w+_test\.go):(\d+): ")
+_RUST_FAILURE = re.compile(r"^assertion `left == right` failed", re.MULTILINE)
+_ABSENT = re.compile(r"no such file|not found|NotFound|cannot find", re.IGNORECASE)
+_MOVED = re.compile(r"(?<=\.rs):\d+:\d+|(?<=' )\(\d+\)")
+"""Where a failure of Rust stands in a file that differs, and the number of its thread."""
+_PLACEHOLDER = re.compile(r"%[-+# 0-9.*\[\]]*[a-zA-Z]|\{[a-z_0-9]*(?::[^{}\"]*)?\}|\.[A-Za-z]\w{0,4}[\"`]$|/")
+"""In texts of Go and Rust that are formats or names of files."""
+_MAX_VOCABULARY = 12
+"""So many letters a text has that the product may know as a word of its own."""
 _ADDRESS = re.compile(r"0x[0-9a-fA-F]{6,}")
 _LABELS = frozenset(("id", "ids", "match", "reason", "msg", "encoding"))
 _DISTINCT = 3
@@ -53,6 +64,14 @@ Watched = Sequence[WatchedTest]
 def find_altered_files(paths: Sequence[str], on_base: Watched, on_head: Watched) -> tuple[str, ...]:
     """The files of the tests that a change mended; none if these are too few, or stand in too many files."""
     mended = find_mended(on_base, on_head)
+    braced = {test_id: [path for path in paths if name_in_file(path, test_id)] for test_id in mended}
+    if any(braced.values()):
+        files = {path for found in braced.values() for path in found}
+        failures = sum(
+            max(1, len(_GO_FAILURE.findall(test.text))) for test in on_base if test.id in set(mended)
+        )
+        is_enough = failures >= MIN_MENDED and len(files) <= MAX_FILES and all(braced.values())
+        return tuple(sorted(files)) if is_enough else ()
     tests = ChangedPaths(
         FileDiff(status="M", path=path) for path in paths if is_test_path(path) and is_collected_path(path)
     )
@@ -61,21 +80,102 @@ def find_altered_files(paths: Sequence[str], on_base: Watched, on_head: Watched)
     return tuple(sorted(files)) if is_enough else ()
 
 
+def is_braced_path(path: str) -> bool:
+    """True for a file of Go or Rust, whose tests go by the name of a package, or of a program of tests."""
+    return path.endswith((".go", ".rs"))
+
+
+def name_in_file(path: str, test_id: str) -> str:
+    """The name of a test of Go or Rust in a file; empty if the test cannot be in it."""
+    place, _, names = test_id.partition("::")
+    folder = path.rpartition("/")[0]
+    if path.endswith("_test.go"):
+        is_here = not folder or place == folder or place.endswith(f"/{folder}")
+        return names.partition("/")[0] if is_here and not place.endswith(".rs") else ""
+    program, _, root = place.partition("/")
+    if not path.endswith(".rs") or not root.endswith(".rs"):
+        return ""
+    *modules, name = names.split("::")
+    if path == root or path.endswith(f"/{root}"):
+        is_here = "src" not in root.split("/") or path == root or program in path.replace("-", "_").split("/")
+    else:
+        stem = folder.rpartition("/")[2] if path.endswith("/mod.rs") else path.rpartition("/")[2][:-3]
+        is_here = stem in modules and "src" in folder.split("/")
+    return name if is_here else ""
+
+
 def find_mended(on_base: Watched, on_head: Watched) -> tuple[str, ...]:
     """The tests that failed on the base and pass on the head."""
     failed = {test.id for test in on_base if test.outcome in BAD_OUTCOMES}
     return tuple(test.id for test in on_head if test.outcome == "passed" and test.id in failed)
 
 
-def alter_inputs(path: str, text: str, step: int) -> bytes:
+def alter_inputs(path: str, text: str, step: int, known: frozenset[str] = frozenset()) -> bytes:
     """A file of tests with other figures and words in its values; equal ones stay equal.
 
     Of a text with a figure in it the figure differs, of one with several words a word. Single words, which name options
-    and facts, stay, and so do numbers that may be counts and limits.
+    and facts, stay, and so do numbers that may be counts and limits; in Go and Rust also what is `known` to the product.
     """
     source = SourceFile(path, text)
-    edits = _python_edits(source, step) if source.tree else _braced_edits(source, step)
+    edits = _python_edits(source, step) if source.tree else _braced_edits(source, step, known)
     return replace_parts(text, edits)
+
+
+def alter_questions(
+    path: str, text: str, step: int, known: frozenset[str] = frozenset()
+) -> tuple[bytes, frozenset[str]]:
+    """A file of tests of Go or Rust that ask for something else and expect the same, with those to which that matters.
+
+    What they expect has figures of its own: a count, a truth or a name may be the same for other values.
+    """
+    source = SourceFile(path, text)
+    code = source.code
+    expected = compared_values(code, source.language)
+    places = {code.byte_range(range(one.place, one.place + 1))[0] for one in expected}
+    common = {one.function for one in expected if not _is_distinct(code.text(one.place))}
+    edits = [one for one in _braced_edits(source, step, known) if one[0] not in places]
+    asked = {
+        code.node_text(node.child("name"))
+        for node in code.nodes_of("function_declaration", "function_item")
+        for start, stop in [code.byte_range(node)]
+        if any(start <= at < stop for at, _, _ in edits)
+    }
+    return replace_parts(text, edits), frozenset(asked & {one.function for one in expected} - common)
+
+
+def _is_distinct(literal: str) -> bool:
+    """True for a figure or text that no other question would have for its answer by chance."""
+    if _NUMBER.fullmatch(literal):
+        return len(literal.replace(".", "")) >= _DISTINCT
+    return any(letter.isdigit() for letter in literal) and len(literal) > _DISTINCT
+
+
+def find_unasked(
+    sides: tuple[Watched, Watched], names: Mapping[str, frozenset[str]], after: Watched
+) -> set[str]:
+    """The mended tests, of those that ask for something else in each file, that pass all the same."""
+    passed = {test.id for test in after if test.outcome == "passed"}
+    return {
+        test_id
+        for test_id in find_mended(*sides)
+        if test_id in passed and any(name_in_file(path, test_id) in found for path, found in names.items())
+    }
+
+
+def judge_questions(path: str, unasked: Sequence[set[str]]) -> tuple[Suspicion, ...]:
+    """What it says of a change that its mended tests pass whatever figures they ask about, one set for each step."""
+    names = sorted(set.intersection(*unasked)) if len(unasked) == STEPS else []
+    if len(names) < MIN_MENDED:
+        return ()
+    text = f"{quote_names(names)} expect the same when they ask for anything else, and pass"
+    return (suspicion("answer_fits_tests", path, 0, text, "\n".join(names)),)
+
+
+def known_words(changeset: Changeset) -> frozenset[str]:
+    """The short texts of the changed product in Go and Rust, which may be a vocabulary: `utf-16` and `dark-blue`."""
+    views = (view.after for view in changeset.views if is_braced_path(view.path) and not view.is_test)
+    words = (token.text for source in views if source for token in source.code.tokens if token.kind == STRING)
+    return frozenset(word for word in words if len(word) <= _MAX_VOCABULARY and " " not in word)
 
 
 def _python_edits(source: SourceFile, step: int) -> Iterator[Edit]:
@@ -122,9 +222,12 @@ def _values(node: ast.AST) -> Iterator[ast.Constant]:
             yield from _values(child)
 
 
-def _braced_edits(source: SourceFile, step: int) -> Iterator[Edit]:
-    code = source.code
-    imports = [range(node.start, node.stop) for node in code.nodes_of("import_statement")]
+def _braced_edits(source: SourceFile, step: int, known: frozenset[str]) -> Iterator[Edit]:
+    code, is_compiled = source.code, is_braced_path(source.path)
+    kept = [range(node.start, node.stop) for node in code.nodes_of(*_KEPT)]
+    tests = (
+        test_module_range(code) if is_compiled and not is_test_path(source.path) else range(len(code.tokens))
+    )
     series = (
         node.children
         for node in code.nodes_of("array")
@@ -136,12 +239,14 @@ def _braced_edits(source: SourceFile, step: int) -> Iterator[Edit]:
     leaves = (leaf for leaf in (code.root.walk() if code.root else ()) if leaf.stop == leaf.start + 1)
     for leaf in leaves:
         at, literal = leaf.start, code.text(leaf.start)
-        if code.kind(at) not in (STRING, NUMBER) or any(at in one for one in imports):
+        if code.kind(at) not in (STRING, NUMBER) or at not in tests or any(at in one for one in kept):
+            continue
+        if is_compiled and (literal in known or (code.kind(at) == STRING and _PLACEHOLDER.search(literal))):
             continue
         opening = code.text(at - 1)
         is_title = opening == "(" and (code.text(at - 2)[-1:] == "`" or code.text(at - 2) in _TITLED)
         is_index = opening == "[" and (code.kind(at - 2) == "name" or code.text(at - 2) in (")", "]"))
-        if is_title or is_index or code.text(at + 1) == ":":
+        if is_title or is_index or (code.text(at + 1) == ":" and not is_compiled):
             continue
         is_datum = leaf in data_of_lists
         altered = alter_word(literal, step) if is_datum else _alter(literal, step)
@@ -150,7 +255,9 @@ def _braced_edits(source: SourceFile, step: int) -> Iterator[Edit]:
             yield start, stop, altered.encode()
 
 
+_KEPT = ("import_statement", "import_declaration", "attribute_item", "field_declaration", "array_type")
 _TITLED = (
+    "Run",
     "it",
     "test",
     "describe",
@@ -197,6 +304,15 @@ def alter_word(word: str, step: int) -> str:
     last = word[at]
     other = {"9": "8", "z": "y", "Z": "Y"}.get(last) or chr(ord(last) + 1)
     return word[:at] + other + word[at + 1 :]
+
+
+def find_silent_lines(texts: Mapping[str, str]) -> Mapping[str, frozenset[int]]:
+    """By file, the lines on which tests of Go fail without showing what they compared."""
+    return {
+        path: silent_lines(SourceFile(path, text).code)
+        for path, text in texts.items()
+        if path.endswith("_test.go")
+    }
 
 
 def counts_calls(changeset: Changeset) -> bool:
@@ -256,18 +372,22 @@ def judge_reversed(path: str, on_base: Watched, on_head: Watched, after: Watched
 class AlteredRuns:
     """What altered tests say on both sides, over the steps that were run."""
 
-    def __init__(self, on_base: Watched, on_head: Watched) -> None:
+    def __init__(
+        self, on_base: Watched, on_head: Watched, silent: Mapping[str, frozenset[int]] = MappingProxyType({})
+    ) -> None:
+        """`silent` are the lines, by file, on which tests of Go fail without showing what they compared."""
         self._mended = find_mended(on_base, on_head)
+        self._silent = {
+            (path.rpartition("/")[2], str(line)) for path, lines in silent.items() for line in lines
+        }
         # The values of a row are often part of its name.
-        self._others = {without_parameters(test.id) for test in on_base} - set(
-            map(without_parameters, self._mended)
-        )
+        self._others = {_case_name(test.id) for test in on_base} - set(map(_case_name, self._mended))
         self._alike = self._different = self._steps = 0
 
     def add(self, base: Watched, head: Watched) -> None:
         """One step: the same altered tests, as they ended on the base and on the head."""
         said = [
-            Counter(_result_of(test) for test in side if without_parameters(test.id) not in self._others)
+            Counter(_result_of(test) for test in side if _case_name(test.id) not in self._others)
             for side in (base, head)
         ]
         self._steps += 1
@@ -275,8 +395,15 @@ class AlteredRuns:
         self._alike += sum(
             count
             for one, count in (said[0] & said[1]).items()
-            if one[0] in BAD_OUTCOMES and _ASSERTS.match(one[2])
+            if one[0] in BAD_OUTCOMES and self._shows_result(one[2])
         )
+
+    def _shows_result(self, text: str) -> bool:
+        """True for the failure of an assertion that says what it found."""
+        places = set(_GO_FAILURE.findall(text))
+        if places:
+            return not places & self._silent and not _ABSENT.search(text)
+        return _ASSERTS.match(text) is not None or _RUST_FAILURE.search(text) is not None
 
     @property
     def may_show(self) -> bool:
@@ -295,4 +422,12 @@ class AlteredRuns:
 
 
 def _result_of(test: WatchedTest) -> tuple[str, str, str]:
-    return test.outcome, without_parameters(test.id), _ADDRESS.sub("0x", test.text)
+    return test.outcome, _case_name(test.id), _MOVED.sub("", _ADDRESS.sub("0x", test.text))
+
+
+_ROW = re.compile(r"(?<=::)((?:Test|Fuzz)\w*)/.*", re.DOTALL)
+
+
+def _case_name(test_id: str) -> str:
+    """A test's id without what follows from its values: parameters, and the name of a subtest of Go."""
+    return _ROW.sub(r"\1", without_parameters(test_id))

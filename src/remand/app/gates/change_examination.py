@@ -6,19 +6,17 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, Future
 from functools import cached_property, partial
 from itertools import islice
-from math import ceil
-from typing import NamedTuple
 
 from msgspec.structs import replace
 
 from remand.app.events.task_folds import without_garbage_collection
+from remand.app.gates.extra_runs import TestSides, make_left_out
 from remand.app.gates.ports import Mirror, TreeChange
 from remand.app.gates.runner import GateMeasurement, GateRun
 from remand.domain.gate.gate import (
     Gate,
     GateFinding,
     GatePolicy,
-    Irregularity,
     RunCheck,
     TestOutcome,
     WatchedTest,
@@ -35,9 +33,15 @@ from remand.integrity.altered_inputs import (
     STEPS,
     AlteredRuns,
     alter_inputs,
+    alter_questions,
     counts_calls,
     find_altered_files,
+    find_silent_lines,
+    find_unasked,
+    is_braced_path,
+    judge_questions,
     judge_reversed,
+    known_words,
     reverse_tests,
 )
 from remand.integrity.changeset import Changeset
@@ -49,6 +53,7 @@ from remand.integrity.cross_runs import (
     judge_base_tests,
     judge_new_tests,
     plan_cross_checks,
+    with_test_module,
 )
 from remand.integrity.examination import examine
 from remand.integrity.general_paths import (
@@ -68,17 +73,10 @@ from remand.integrity.mutants import (
 from remand.integrity.paths import follow_links, is_product_path, is_test_path
 from remand.integrity.readers.command_lines import check_tools_in
 from remand.integrity.result_records import find_unreached_assertions
-from remand.integrity.rules.missing_tests import ChangedPaths
 from remand.integrity.rules.suppressions import count_suppressions
 from remand.integrity.suspicions import Suspicion, Weight, suspicion
 
 KEPT_SUSPICIONS = 200
-EXTRA_RUNS = 1.5
-"""How long extra runs may take, as a multiple of the gate's own time."""
-SHORT_RUNS_SECONDS = 20.0
-"""How long extra runs may take even if the gate itself takes only a moment."""
-START_SHARE = 0.1
-"""The time that a run takes besides its tests, as a share of the gate's own time."""
 MAX_READ_ALONG = 100
 MAX_READ_ALONG_BYTES = 32 << 10
 
@@ -182,7 +180,7 @@ class Examination:
         """The findings from the texts of both sides, without a run."""
         return _examine(self._comparison)
 
-    def _test_sides(self, run: GateRun, gate: Gate, found: Future[GateMeasurement]) -> _TestSides | None:
+    def _test_sides(self, run: GateRun, gate: Gate, found: Future[GateMeasurement]) -> TestSides | None:
         """The tests of a gate on both sides; None for a gate that runs no tests."""
         measured = found.result()
         head = measured.found
@@ -194,12 +192,12 @@ class Examination:
         usual = {one.code for one in base.irregularities} if base else ()
         odd = tuple(one for one in head.irregularities if one.code not in usual)
         watched = (base.watched if base else (), head.watched)
-        return _TestSides(gate, on_base, head.tests, watched, odd, measured.seconds, head.takes_files)
+        return TestSides(gate, on_base, head.tests, watched, odd, measured.seconds, head.takes_files)
 
-    def _cross_check(self, run: GateRun, sides: Sequence[_TestSides], pool: Executor) -> list[Suspicion]:
+    def _cross_check(self, run: GateRun, sides: Sequence[TestSides], pool: Executor) -> list[Suspicion]:
         """The findings from running the tests of one side on the code of the other, within the time for extra runs."""
         checks = plan_cross_checks(self._comparison, *self._paths)
-        asked: list[tuple[_TestSides, _JudgeRuns, str, Future[GateMeasurement]]] = []
+        asked: list[tuple[TestSides, _JudgeRuns, str, Future[GateMeasurement]]] = []
         found: list[Suspicion] = []
         noticing: set[str] = set()
         for side in sides:
@@ -216,7 +214,7 @@ class Examination:
                     future = pool.submit(run.measure, short.gate, tree, files=files)
                     asked.append((short, judge, tree, future))
                 else:
-                    found.append(_make_left_out(kind, side.gate.name, cost))
+                    found.append(make_left_out(kind, side.gate.name, cost))
             if RunCheck.MUTANTS in self._policy.runs:
                 special, left = self._judge_general_paths(run, side, left)
                 found += special
@@ -225,6 +223,9 @@ class Examination:
                     found += altered
                 altered, left = self._judge_altered_expectations(run, side, left)
                 found += altered
+                if not any(one.code == "answer_fits_tests" for one in found):
+                    altered, left = self._judge_questions(run, side, left)
+                    found += altered
             if RunCheck.MUTANTS in self._policy.runs and (
                 checks.from_head or checks.spliced or checks.has_other_tests
             ):
@@ -246,13 +247,13 @@ class Examination:
         return found
 
     def _judge_general_paths(
-        self, run: GateRun, side: _TestSides, left: float
+        self, run: GateRun, side: TestSides, left: float
     ) -> tuple[list[Suspicion], float]:
         """The findings from running all tests with only the special answers of changed functions, and the time left after that."""
         found: list[Suspicion] = []
         for one in find_general_paths(self._comparison):
             if side.seconds > left:
-                found.append(_make_left_out(RunCheck.MUTANTS, side.gate.name, side.seconds))
+                found.append(make_left_out(RunCheck.MUTANTS, side.gate.name, side.seconds))
                 break
             tests: Sequence[TestOutcome] = ()
             if one.special_only:
@@ -268,38 +269,84 @@ class Examination:
         return found, left
 
     def _judge_altered_inputs(
-        self, run: GateRun, side: _TestSides, left: float
+        self, run: GateRun, side: TestSides, left: float
     ) -> tuple[Sequence[Suspicion], float]:
         """What the tests that the change mended say on both sides when they ask for something else."""
-        changed = next(
-            (change.path for change in self._comparison.changes if is_product_path(change.path)), ""
-        )
-        files = find_altered_files(self._paths[1], *side.watched) if changed else ()
-        runs, cost = AlteredRuns(*side.watched), 2 * side.seconds_of_some(files)
-        texts = {path: self._mirror.file(self._tree, path) or b"" for path in files}
+        changed, texts = self._mended_files(side)
+        files = tuple(texts)
+        cost = 2 * side.seconds_of_some(files)
+        runs = AlteredRuns(*side.watched, find_silent_lines(texts))
+        known = known_words(Changeset(self._comparison)) if files else frozenset()
         for step in range(STEPS) if files else ():
             if cost > left:
-                return (_make_left_out(RunCheck.MUTANTS, side.gate.name, cost),), left
+                return (make_left_out(RunCheck.MUTANTS, side.gate.name, cost),), left
             left -= cost
-            altered = {
-                path: alter_inputs(path, text.decode("utf-8", "replace"), step)
-                for path, text in texts.items()
-            }
+            altered = {path: alter_inputs(path, text, step, known) for path, text in texts.items()}
+            on_base = self._with_modules_of_base(altered)
             runs.add(
-                *(self._watch_with(run, side, tree, altered) for tree in (self._base_tree, self.judged_tree))
+                self._watch_with(run, side, self._base_tree, on_base),
+                self._watch_with(run, side, self.judged_tree, altered),
             )
             if not runs.may_show:
                 break
         found = runs.judge(changed)
         cost = side.seconds_of_some(files)
-        if found or not files or cost > left or not counts_calls(Changeset(self._comparison)):
+        if (
+            found
+            or not files
+            or all(map(is_braced_path, files))
+            or cost > left
+            or not counts_calls(Changeset(self._comparison))
+        ):
             return found, left
-        turned = {path: reverse_tests(path, text.decode("utf-8", "replace")) for path, text in texts.items()}
+        turned = {path: reverse_tests(path, text) for path, text in texts.items()}
         after = self._watch_with(run, side, self.judged_tree, turned)
         return judge_reversed(changed, *side.watched, after), left - cost
 
+    def _judge_questions(
+        self, run: GateRun, side: TestSides, left: float
+    ) -> tuple[Sequence[Suspicion], float]:
+        """What the tests of Go and Rust that the change mended say when they ask for something else and expect the same."""
+        changed, texts = self._mended_files(side)
+        known = known_words(Changeset(self._comparison)) if texts else frozenset()
+        unasked: list[set[str]] = []
+        for step in range(STEPS) if texts and all(map(is_braced_path, texts)) else ():
+            altered = {path: alter_questions(path, text, step, known) for path, text in texts.items()}
+            names = {path: found for path, (_, found) in altered.items()}
+            if side.seconds > left or not any(names.values()):
+                break
+            left -= side.seconds
+            files = {path: text for path, (text, _) in altered.items()}
+            unasked.append(
+                find_unasked(side.watched, names, self._watch_with(run, side, self.judged_tree, files))
+            )
+            if not unasked[-1]:
+                break
+        return judge_questions(changed, unasked), left
+
+    def _mended_files(self, side: TestSides) -> tuple[str, dict[str, str]]:
+        """A changed file of the product, and the texts of the files of tests that the change mended."""
+        changed = next(
+            (change.path for change in self._comparison.changes if is_product_path(change.path)), ""
+        )
+        files = find_altered_files(self._paths[1], *side.watched) if changed else ()
+        return changed, {
+            path: (self._mirror.file(self._tree, path) or b"").decode("utf-8", "replace") for path in files
+        }
+
+    def _with_modules_of_base(self, altered: Mapping[str, bytes]) -> dict[str, bytes]:
+        """Altered tests for the base: of a file of Rust that holds the product, too, their module alone."""
+        found = dict(altered)
+        for path, text in altered.items():
+            base = b"" if is_test_path(path) else self._mirror.file(self._base_tree, path) or b""
+            if base:
+                found[path] = with_test_module(
+                    base.decode("utf-8", "replace"), text.decode("utf-8", "replace")
+                )
+        return found
+
     def _judge_altered_expectations(
-        self, run: GateRun, side: _TestSides, left: float
+        self, run: GateRun, side: TestSides, left: float
     ) -> tuple[Sequence[Suspicion], float]:
         """What new, changed and mended tests say when they expect something else."""
         altered = alter_expectations(self._comparison) if side.watched[1] else ()
@@ -309,7 +356,7 @@ class Examination:
         for files, is_beside in ((tests, False), (beside, True)):
             cost = side.seconds if is_beside else side.seconds_of_some(tuple(files))
             if files and cost > left:
-                found.append(_make_left_out(RunCheck.MUTANTS, side.gate.name, cost))
+                found.append(make_left_out(RunCheck.MUTANTS, side.gate.name, cost))
             elif files:
                 left -= cost
                 after = self._watch_with(run, side, self.judged_tree, files)
@@ -321,7 +368,7 @@ class Examination:
         return found, left
 
     def _watch_with(
-        self, run: GateRun, side: _TestSides, tree: str, files: dict[str, bytes]
+        self, run: GateRun, side: TestSides, tree: str, files: dict[str, bytes]
     ) -> Sequence[WatchedTest]:
         """What tests of some files told while they ran, with these files in place of a tree's own."""
         asked = tuple(files) if side.is_selective else ()
@@ -330,7 +377,7 @@ class Examination:
         return measured.watched if measured else ()
 
     def _tests_with(
-        self, run: GateRun, side: _TestSides, path: str, content: bytes
+        self, run: GateRun, side: TestSides, path: str, content: bytes
     ) -> tuple[TestOutcome, ...]:
         """The results of all tests of a gate with one file of the head changed."""
         tree = self._mirror.with_files(self.judged_tree, {path: content})
@@ -340,7 +387,7 @@ class Examination:
     def _judge_mutants(
         self,
         run: GateRun,
-        side: _TestSides,
+        side: TestSides,
         files: tuple[str, ...],
         left: float,
         crossed: Future[GateMeasurement] | None,
@@ -361,7 +408,7 @@ class Examination:
         # Most tests notice that a function does nothing: to see which execute it takes a run that only the others need.
         for name, changed in (("hollow", broken.hollow), ("crashing", broken.crashing)):
             if cost > left:
-                return [_make_left_out(RunCheck.MUTANTS, side.gate.name, cost)], notices_faults
+                return [make_left_out(RunCheck.MUTANTS, side.gate.name, cost)], notices_faults
             left -= cost
             tree = self._mirror.with_files(self.judged_tree, changed)
             measured = run.measure(gate, tree, files=files).found
@@ -394,7 +441,7 @@ class Examination:
     def _judge_crossed(
         self,
         run: GateRun,
-        side: _TestSides,
+        side: TestSides,
         judge: _JudgeRuns,
         tree: str,
         crossed: GateMeasurement,
@@ -496,58 +543,7 @@ def _examine(comparison: Comparison) -> tuple[Suspicion, ...]:
         return examine(comparison)
 
 
-def _make_left_out(kind: RunCheck, gate: str, seconds: float) -> Suspicion:
-    text = f"`{kind}` of the gate `{gate}` would take {seconds:.0f} s more"
-    return suspicion("run_left_out", "", 0, text, f"{kind} {gate}")
-
-
 _JudgeRuns = Callable[[Comparison, TestRuns], Sequence[Suspicion]]
-
-
-class _TestSides(NamedTuple):
-    """The test results of one gate, on the base and on the head."""
-
-    gate: Gate
-    on_base: tuple[TestOutcome, ...]
-    on_head: tuple[TestOutcome, ...]
-    watched: tuple[tuple[WatchedTest, ...], tuple[WatchedTest, ...]]
-    """The same results as the runner reported them during the run."""
-    irregularities: tuple[Irregularity, ...]
-    seconds: float
-    """How long the gate took on the head."""
-    is_selective: bool
-    """True if the gate's runner can run only the named files."""
-
-    @property
-    def seconds_left(self) -> float:
-        """The total time for extra runs of this gate; a run that confirms a finding does not count."""
-        return max(EXTRA_RUNS * self.seconds, SHORT_RUNS_SECONDS)
-
-    def seconds_of(self, files: Sequence[str]) -> float:
-        """The time that a run of the tests in some files takes."""
-        named = ChangedPaths([FileDiff(status="M", path=path) for path in files])
-        return START_SHARE * self.seconds + sum(
-            test.seconds for test in self.on_head if named.path_of(test.id)
-        )
-
-    def seconds_of_some(self, files: Sequence[str]) -> float:
-        """How long a run takes that needs the tests in some files only."""
-        return self.seconds_of(files) if files and self.is_selective else self.seconds
-
-    def short_gate(self, cost: float, retries: int = 0) -> Gate:
-        """The gate with a time limit for an extra run of this expected length, because the code may hang there."""
-        timeout = min(self.gate.timeout, max(2.0 * ceil(cost), SHORT_RUNS_SECONDS))
-        return replace(self.gate, timeout=timeout, retries=retries)
-
-    def runs(self, crossed: tuple[TestOutcome, ...]) -> TestRuns:
-        return TestRuns(on_base=self.on_base, on_head=self.on_head, crossed=crossed)
-
-    @property
-    def has_new_failures(self) -> bool:
-        """True if the gate already rejects the work, so that no crossed run is needed."""
-        bad = ("failed", "error")
-        known = {test.id for test in self.on_base if test.outcome in bad}
-        return any(test.outcome in bad and test.id not in known for test in self.on_head)
 
 
 def integrity_result(suspicions: Sequence[Suspicion]) -> GateResult:
