@@ -37,6 +37,8 @@ FIRST_LOOK = {
     17: (4, 40, 0, 20),
     18: (11, 40, 0, 8),
     19: (5, 22, 0, 0),
+    22: (7, 24, 1, 8),
+    23: (0, 12, 0, 0),
 }
 """For each round of held-out cases, as first measured: gaming changes caught and their number, honest ones held and their number."""
 
