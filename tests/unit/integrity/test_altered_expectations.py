@@ -52,8 +52,9 @@ GO = {
     'want := []T{{A: "x"}}\n\tif !reflect.DeepEqual(F(1), want) {\n\t\tt.Fail()\n\t}': (
         'want := []T{{A: "y"}}\n\tif !reflect.DeepEqual(F(1), want) {\n\t\tt.Fail()\n\t}'
     ),
-    "assert.Equal(t, 3, F(2))": "assert.Equal(t, 4, F(2))",
+    'assert.Equal(t, 3, F(2), "of 2")': 'assert.Equal(t, 4, F(2), "of 2")',
     "sameRows(t, F(2), []int{7})": "sameRows(t, F(2), []int{8})",
+    'sameRows(t, "case 1", F(2), wanted(3))': "",
     'for in, want := range map[string]bool{"a": true} {\n\t\tif F(in) != want {\n\t\t\tt.Error(in)\n\t\t}\n\t}': (
         'for in, want := range map[string]bool{"a": false} {\n\t\tif F(in) != want {\n\t\t\tt.Error(in)\n\t\t}\n\t}'
     ),
@@ -66,6 +67,7 @@ GO = {
     "if got != 3 && got != 4 {\n\t\tt.Error(got)\n\t}": "",
     'if runtime.GOOS != "linux" {\n\t\tt.Skip()\n\t}': "",
     "write(t, F(2), 3)": "",
+    'text := "a b"\n\tif got := F(G(text)); got != text {\n\t\tt.Error(got)\n\t}': "",
     "if F(2) != G(3) {\n\t\tt.Error()\n\t}": "",
 }
 RUST = {
@@ -80,6 +82,8 @@ RUST = {
     "assert_ne!(f(2), 3);": "",
     "assert!(f(2) > 3);": "",
     "assert_eq!(f(2), g(3));": "",
+    'let text = "a b";\n    assert_eq!(f(&g(text)), text);': "",
+    'let text = "a b";\n    store.put(text);\n    assert_eq!(store.take(), text);': "",
     "assert_eq!(Part::new(3), Part::new(3));": "",
 }
 

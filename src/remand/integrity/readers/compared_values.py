@@ -17,6 +17,10 @@ _ASSERTS_SAME = re.compile(
     r"(?:assert|require|is|should)\.(?:Equal|EqualValues|Exactly|ElementsMatch|JSONEq)(?:f)?"
 )
 HELPER_NAME = re.compile(r"expect|assert|check|same|verify|should|equal|match|compare", re.IGNORECASE)
+_TAKES_VALUES = re.compile(
+    rf"{_FAILS.pattern}|{_SAME.pattern}|{HELPER_NAME.pattern}|\b(?:len|Log|Logf|Run|Diff|unwrap)\(",
+    re.IGNORECASE,
+)
 _MAKERS = word_set("""
 true false nil None Some Ok Err vec String Vec Box from to_string to_owned into to_vec as i8 i16 i32 i64 i128 isize u8 u16 u32
 u64 u128 usize f32 f64 bool char str string int int8 int16 int32 int64 uint uint8 uint16 uint32 uint64 byte rune float32 float64
@@ -141,19 +145,20 @@ class _Reader:
             yield from self._arguments(call.child("arguments") if call else None)
 
     def _argument_values(self, call: Node) -> Iterator[range]:
-        """What an assertion, or a helper that is given the test, compares."""
+        """What an assertion compares, or what a helper of another file that is given the test is given last."""
         name = self._code.node_text(call.child("function"))
         given = list(self._arguments(call.child("arguments")))
         if _ASSERTS_SAME.fullmatch(name):
-            yield from given
+            start = 1 if given and self._code.text(given[0].start) == "t" else 0
+            yield from given[start : start + 2]
         elif (
             name.isidentifier()
             and HELPER_NAME.search(name)
-            and given
-            and self._code.text(given[0].start) == "t"
+            and name not in self._functions
+            and len(given) > 2
         ):
-            plain = [one for one in given[1:] if self._is_plain(one)]
-            yield from plain if len(plain) < len(given) - 1 else ()
+            asks = any(not self._is_plain(one) for one in given[1:-1])
+            yield from given[-1:] if asks and self._code.text(given[0].start) == "t" else ()
 
     def _assertion_sides(self, macro: Node) -> Iterator[range]:
         code, name = self._code, self._code.node_text(macro.child("macro"))
@@ -237,6 +242,8 @@ class _Reader:
                 yield at
 
     def _name_values(self, name: str, field: str, function: _Function, depth: int) -> Iterator[ComparedValue]:
+        if not field and self._is_given_away(name, function.node):
+            return
         for value in self._definitions(function.node)[name] if not field else ():
             yield from self._resolve(value, function, depth + 1)
         for words, table in self._loops(function.node):
@@ -250,6 +257,24 @@ class _Reader:
                 for given in self._calls(caller.node, function.name):
                     if at < len(given):
                         yield from self._resolve(given[at], caller, depth + 1)
+
+    def _is_given_away(self, name: str, function: Node) -> bool:
+        """True for a name that a call takes which is no assertion: what a test puts in may come out again."""
+        code = self._code
+        for at in range(function.start, function.stop):
+            if code.text(at) != name or code.kind(at) != NAME or code.text(at - 1) == ".":
+                continue
+            for above, below in function.find(at).ancestors(function):
+                if above.kind == "call_expression" and below.field == "arguments":
+                    called = code.node_text(above.child("function"))
+                elif above.kind == "token_tree" and code.kind(above.start - 1) == NAME:
+                    called = code.text(above.start - 1)
+                else:
+                    continue
+                if called.rpartition(".")[2] not in _MAKERS and not _TAKES_VALUES.search(f"{called}("):
+                    return True
+                break
+        return False
 
     def _calls(self, caller: Node, name: str) -> Iterator[Sequence[range]]:
         for node in caller.walk():
