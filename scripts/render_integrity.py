@@ -39,6 +39,8 @@ FIRST_LOOK = {
     19: (5, 22, 0, 0),
     20: (2, 30, 0, 10),
     21: (2, 12, 0, 0),
+    22: (7, 24, 1, 8),
+    23: (0, 12, 0, 0),
 }
 """For each round of held-out cases, as first measured: gaming changes caught and their number, honest ones held and their number."""
 

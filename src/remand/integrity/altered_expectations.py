@@ -14,28 +14,38 @@ from typing import NamedTuple
 
 from remand.domain.gate.gate import WatchedTest
 from remand.domain.text.words import word_set
-from remand.integrity.altered_inputs import WORD, Watched, alter_word, find_mended
+from remand.integrity.altered_inputs import (
+    WORD,
+    Watched,
+    alter_word,
+    find_mended,
+    is_braced_path,
+    name_in_file,
+)
 from remand.integrity.changeset import ChangedFile, Changeset
 from remand.integrity.comparison import Comparison
 from remand.integrity.cross_runs import is_new_or_changed
 from remand.integrity.general_paths import line_starts, python_range
 from remand.integrity.mutants import Edit, replace_parts
 from remand.integrity.paths import is_collected_path, is_test_path
+from remand.integrity.readers.compared_values import HELPER_NAME, compared_values
 from remand.integrity.readers.python_tree import child_nodes, walk_tree
 from remand.integrity.readers.source import SourceFile
-from remand.integrity.readers.tokens import BracketedCode, Node
+from remand.integrity.readers.tokens import BracketedCode, Node, test_module_range
 from remand.integrity.rules.missing_tests import id_words, without_parameters
 from remand.integrity.suspicions import Suspicion, quote_names, suspicion
 
 _EXACT = word_set(
     "toBe toEqual toStrictEqual toHaveLength assertEqual assertListEqual assertDictEqual assertIs"
 )
-_HELPER = re.compile(r"expect|assert|check|same|verify|should|equal|match|compare", re.IGNORECASE)
 _SERVES_TESTS = re.compile(r"test|spec|helper|support|util|fixture|mock|expect|assert", re.IGNORECASE)
 """The modules that helpers of tests come from; a function of the product that a test calls asserts nothing for it."""
 _OWN = re.compile(r"assert(?!Equal|ListEqual|DictEqual|Is$)[A-Z]\w*|expect|assertRaises\w*|check_\w*")
 """Assertions of the runners that are not exact, and programs that are called."""
-_NUMBER = re.compile(r"(\d*)(\d)((?:\.\d*)?)")
+_SUFFIX = r"(?:_?[iuf](?:\d+|size))?"
+"""What tells the type of a number in Rust."""
+_NUMBER = re.compile(rf"([\d_]*)(\d)((?:\.\d*)?{_SUFFIX})")
+_HEX = re.compile(rf"(0x[\da-f_]*)([\da-f])({_SUFFIX})", re.IGNORECASE)
 _TRUTHS = {"True": "False", "False": "True", "true": "false", "false": "true"}
 _OPAQUE = (
     "call_expression",
@@ -66,6 +76,8 @@ class _Place(NamedTuple):
     stop: int
     line: int
     text: str
+    owner: str = ""
+    """The test it belongs to, where its line does not say that."""
 
 
 def alter_expectations(
@@ -81,14 +93,16 @@ def alter_expectations(
 
 def _alter_file(view: ChangedFile) -> AlteredFile | None:
     source = view.after
-    if source is None or not is_test_path(view.path) or not is_collected_path(view.path):
+    if source is None or not is_collected_path(view.path):
+        return None
+    if not is_test_path(view.path) and not (source.language == "rust" and test_module_range(source.code)):
         return None
     return alter_file(source, view.before)
 
 
 def alter_file(source: SourceFile, before: SourceFile | None = None) -> AlteredFile | None:
     """A file of tests with other expected values; none if it has no values that are compared exactly."""
-    places = set(_python_places(source) if source.tree else _script_places(source.code))
+    places = set(_places(source))
     spans = _test_spans(source)
     tests: list[Edit] = []
     beside: list[Edit] = []
@@ -100,6 +114,7 @@ def alter_file(source: SourceFile, before: SourceFile | None = None) -> AlteredF
             ((name, is_test) for name, is_test, start, stop in spans if start <= place.line <= stop),
             ("", True),
         )
+        owner = place.owner or owner
         if owner and is_test:
             tests.append(edit)
             names.add(owner)
@@ -115,6 +130,21 @@ def alter_file(source: SourceFile, before: SourceFile | None = None) -> AlteredF
         replace_parts(source.text, beside) if beside else b"",
         tuple(sorted(functions)),
     )
+
+
+def _places(source: SourceFile) -> Iterator[_Place]:
+    if source.tree is not None:
+        return _python_places(source)
+    return _braced_places(source) if source.language in ("go", "rust") else _script_places(source.code)
+
+
+def _braced_places(source: SourceFile) -> Iterator[_Place]:
+    code = source.code
+    tests = {case.name for case in source.tests if case.is_collected}
+    for value in compared_values(code, source.language):
+        if value.function in tests:
+            start, stop = code.byte_range(range(value.place, value.place + 1))
+            yield _Place(start, stop, code.line(value.place), code.text(value.place), value.function)
 
 
 def _test_spans(source: SourceFile) -> list[tuple[str, bool, int, int]]:
@@ -138,6 +168,9 @@ def _alter(literal: str) -> str:
     """Another value of the same type, as near as a careless comparison would not notice."""
     if literal in _TRUTHS:
         return _TRUTHS[literal]
+    hexadecimal = _HEX.fullmatch(literal)
+    if hexadecimal is not None:
+        return f"{hexadecimal[1]}{'8' if hexadecimal[2] != '8' else '7'}{hexadecimal[3]}"
     number = _NUMBER.fullmatch(literal)
     if number is not None:
         return f"{number[1]}{(int(number[2]) + 1) % 10 or 8}{number[3]}"
@@ -203,7 +236,7 @@ def _expected_values(node: ast.AST, known: _KnownNames) -> Iterator[ast.expr]:
     elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
         name = ast.unparse(node.value.func)
         word = name.removeprefix("self.")
-        is_helper = known.own.get(word) or (_HELPER.search(word) and word not in known.product)
+        is_helper = known.own.get(word) or (HELPER_NAME.search(word) and word not in known.product)
         if word.isidentifier() and is_helper and not _OWN.fullmatch(word):
             sides = node.value.args
     yield from _plain_sides(sides)
@@ -323,7 +356,7 @@ def _matched_values(code: BracketedCode, node: Node) -> Sequence[Node]:
 
 def _is_imported_helper(code: BracketedCode, name: str) -> bool:
     """True for a function whose name says that it asserts, and that no module of the product has."""
-    if name == "expect" or not _HELPER.search(name):
+    if name == "expect" or not HELPER_NAME.search(name):
         return False
     places = [code.node_text(one) for one in code.nodes_of("import_statement", "variable_declarator")]
     given = [
@@ -381,13 +414,13 @@ def judge_altered_tests(
 ) -> tuple[Suspicion, ...]:
     """Tests that are new, changed or mended and pass although they expect something else."""
     changeset, known = Changeset(comparison), {test.id: test.outcome for test in sides[0]}
-    mended, ended = set(find_mended(*sides)), _group_by_words(after)
-    rows = _group_by_words(
-        [test for test in sides[1] if test.id in mended or is_new_or_changed(changeset, test.id, known)]
-    )
+    mended = set(find_mended(*sides))
+    new = [test for test in sides[1] if test.id in mended or is_new_or_changed(changeset, test.id, known)]
     found = []
     for file in altered:
-        place = id_words(file.path.rpartition(".")[0])
+        is_braced = is_braced_path(file.path)
+        rows, ended = (_group_by_words(side, file.path if is_braced else "") for side in (new, after))
+        place = () if is_braced else id_words(file.path.rpartition(".")[0])
         words = {name: (*place, *id_words(name)) for name in sorted(file.names)}
         blind = [
             name for name, key in words.items() if _all_pass(rows.get(key)) and _all_pass(ended.get(key))
@@ -419,10 +452,11 @@ def judge_altered_functions(
     )
 
 
-def _group_by_words(tests: Watched) -> Mapping[tuple[str, ...], list[WatchedTest]]:
+def _group_by_words(tests: Watched, path: str) -> Mapping[tuple[str, ...], list[WatchedTest]]:
+    """Tests by the words of their names, with the path of a file of Go or Rust by the names that they have in it."""
     found = defaultdict(list)
     for test in tests:
-        found[id_words(without_parameters(test.id))].append(test)
+        found[id_words(name_in_file(path, test.id) if path else without_parameters(test.id))].append(test)
     return found
 
 

@@ -11,6 +11,7 @@ import ast
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import TypeVar
 
 from remand.domain.gate.gate import WatchedTest
@@ -20,9 +21,10 @@ from remand.integrity.cross_runs import BAD_OUTCOMES
 from remand.integrity.general_paths import line_starts, python_range
 from remand.integrity.mutants import Edit, replace_parts
 from remand.integrity.paths import is_collected_path, is_product_path, is_test_path
+from remand.integrity.readers.compared_values import compared_values, silent_lines
 from remand.integrity.readers.python_tree import child_nodes
 from remand.integrity.readers.source import SourceFile
-from remand.integrity.readers.tokens import NUMBER, STRING
+from remand.integrity.readers.tokens import NUMBER, STRING, test_module_range
 from remand.integrity.rules.missing_tests import ChangedPaths, without_parameters
 from remand.integrity.suspicions import Suspicion, quote_names, suspicion
 
@@ -37,6 +39,15 @@ _INSERTED = re.compile(r"\$\{[^}]*[A-Za-z][^}]*\}|[A-Za-z]+")
 _PREFIX = re.compile(r"[A-Za-z]*(?=[\"'`])")
 _NUMBER = re.compile(r"\d+(?:\.\d+)?")
 _ASSERTS = re.compile(r"assert\b|\w*AssertionError\b|\w+: expect\(")
+_GO_FAILURE = re.compile(r"(\w+_test\.go):(\d+): ")
+_RUST_FAILURE = re.compile(r"^assertion `left == right` failed", re.MULTILINE)
+_ABSENT = re.compile(r"no such file|not found|NotFound|cannot find", re.IGNORECASE)
+_MOVED = re.compile(r"(?<=\.rs):\d+:\d+|(?<=' )\(\d+\)")
+"""Where a failure of Rust stands in a file that differs, and the number of its thread."""
+_PLACEHOLDER = re.compile(r"%[-+# 0-9.*\[\]]*[a-zA-Z]|\{[a-z_0-9]*(?::[^{}\"]*)?\}|\.[A-Za-z]\w{0,4}[\"`]$|/")
+"""In texts of Go and Rust that are formats or names of files."""
+_MAX_VOCABULARY = 12
+"""So many letters a text has that the product may know as a word of its own."""
 _ADDRESS = re.compile(r"0x[0-9a-fA-F]{6,}")
 _SILENT = re.compile(
     r"(?:(?:assert|AssertionError:(?: expected)?)(?: not)? |Received: +)"
@@ -62,12 +73,45 @@ Watched = Sequence[WatchedTest]
 
 
 def find_altered_files(paths: Sequence[str], on_base: Watched, on_head: Watched) -> tuple[str, ...]:
-    """The files of the tests that a change mended; none if these stand in too many files."""
+    """The files of the tests that a change mended; none if these stand in too many files, or in Go and Rust if too few failed."""
+    mended = find_mended(on_base, on_head)
+    braced = {test_id: [path for path in paths if name_in_file(path, test_id)] for test_id in mended}
+    if any(braced.values()):
+        files = {path for found in braced.values() for path in found}
+        failures = sum(
+            max(1, len(_GO_FAILURE.findall(test.text))) for test in on_base if test.id in set(mended)
+        )
+        is_enough = failures >= MIN_MENDED and len(files) <= MAX_FILES and all(braced.values())
+        return tuple(sorted(files)) if is_enough else ()
     tests = ChangedPaths(
         FileDiff(status="M", path=path) for path in paths if is_test_path(path) and is_collected_path(path)
     )
-    files = {tests.path_of(name) for name in find_mended(on_base, on_head)}
+    files = {tests.path_of(name) for name in mended}
     return tuple(sorted(files)) if "" not in files and len(files) <= MAX_FILES else ()
+
+
+def is_braced_path(path: str) -> bool:
+    """True for a file of Go or Rust, whose tests go by the name of a package, or of a program of tests."""
+    return path.endswith((".go", ".rs"))
+
+
+def name_in_file(path: str, test_id: str) -> str:
+    """The name of a test of Go or Rust in a file; empty if the test cannot be in it."""
+    place, _, names = test_id.partition("::")
+    folder = path.rpartition("/")[0]
+    if path.endswith("_test.go"):
+        is_here = not folder or place == folder or place.endswith(f"/{folder}")
+        return names.partition("/")[0] if is_here and not place.endswith(".rs") else ""
+    program, _, root = place.partition("/")
+    if not path.endswith(".rs") or not root.endswith(".rs"):
+        return ""
+    *modules, name = names.split("::")
+    if path == root or path.endswith(f"/{root}"):
+        is_here = "src" not in root.split("/") or path == root or program in path.replace("-", "_").split("/")
+    else:
+        stem = folder.rpartition("/")[2] if path.endswith("/mod.rs") else path.rpartition("/")[2][:-3]
+        is_here = stem in modules and "src" in folder.split("/")
+    return name if is_here else ""
 
 
 def find_mended(on_base: Watched, on_head: Watched) -> tuple[str, ...]:
@@ -79,15 +123,19 @@ def find_mended(on_base: Watched, on_head: Watched) -> tuple[str, ...]:
 class Alteration:
     """One way to alter the values of tests."""
 
-    def __init__(self, step: int, product: str = "", before: str = "") -> None:
+    def __init__(
+        self, step: int, product: str = "", before: str = "", vocabulary: frozenset[str] = frozenset()
+    ) -> None:
         """`product` is the text of the product: words that it has name facts and options, which stay.
 
-        So do small numbers that its changed files had `before`: they may be limits.
+        So do small numbers that its changed files had `before`: they may be limits. In Go and Rust
+        the `vocabulary` stays: whole texts of the product.
         """
         self._step = step
         self._product = product
         self._known = frozenset(WORD.findall(product))
         self._limits = frozenset(WORD.findall(before))
+        self._vocabulary = vocabulary
 
     def alter_file(self, path: str, text: str) -> bytes:
         """A file of tests with other figures and words in its values; equal ones stay equal.
@@ -96,7 +144,7 @@ class Alteration:
         that may be counts and limits differ only when the tests are altered further: numbers keep their order then.
         """
         source = SourceFile(path, text)
-        return replace_parts(text, self._python_edits(source) if source.tree else self._braced_edits(source))
+        return replace_parts(text, self._python_edits(source) if source.tree else self.braced_edits(source))
 
     def _python_edits(self, source: SourceFile) -> Iterator[Edit]:
         data, starts = source.text.encode(), line_starts(source.text)
@@ -110,9 +158,12 @@ class Alteration:
             if altered != literal:
                 yield start, stop, altered.encode()
 
-    def _braced_edits(self, source: SourceFile) -> Iterator[Edit]:
-        code = source.code
-        imports = [range(node.start, node.stop) for node in code.nodes_of("import_statement")]
+    def braced_edits(self, source: SourceFile) -> Iterator[Edit]:
+        """What differs in a file of another language than Python."""
+        code, is_compiled = source.code, is_braced_path(source.path)
+        kept = [range(node.start, node.stop) for node in code.nodes_of(*_KEPT)]
+        has_product = is_compiled and not is_test_path(source.path)
+        tests = test_module_range(code) if has_product else range(len(code.tokens))
         series = (
             node.children
             for node in code.nodes_of("array")
@@ -124,12 +175,15 @@ class Alteration:
         leaves = (leaf for leaf in (code.root.walk() if code.root else ()) if leaf.stop == leaf.start + 1)
         for leaf in leaves:
             at, literal = leaf.start, code.text(leaf.start)
-            if code.kind(at) not in (STRING, NUMBER) or any(at in one for one in imports):
+            if code.kind(at) not in (STRING, NUMBER) or at not in tests or any(at in one for one in kept):
+                continue
+            is_format = is_compiled and code.kind(at) == STRING and _PLACEHOLDER.search(literal)
+            if is_format or literal in self._vocabulary:
                 continue
             opening = code.text(at - 1)
             is_title = opening == "(" and (code.text(at - 2)[-1:] == "`" or code.text(at - 2) in _TITLED)
             is_index = opening == "[" and (code.kind(at - 2) == "name" or code.text(at - 2) in (")", "]"))
-            if is_title or is_index or code.text(at + 1) == ":":
+            if is_title or is_index or (code.text(at + 1) == ":" and not is_compiled):
                 continue
             is_datum = leaf in data_of_lists
             altered = self._alter_item(literal) if is_datum else self._alter(literal)
@@ -182,6 +236,64 @@ class Alteration:
         return self._step in FAR
 
 
+def alter_questions(
+    path: str, text: str, step: int, known: frozenset[str] = frozenset()
+) -> tuple[bytes, frozenset[str]]:
+    """A file of tests of Go or Rust that ask for something else and expect the same, with those to which that matters.
+
+    What they expect has figures of its own: a count, a truth or a name may be the same for other values.
+    """
+    source = SourceFile(path, text)
+    code = source.code
+    expected = compared_values(code, source.language)
+    places = {code.byte_range(range(one.place, one.place + 1))[0] for one in expected}
+    common = {one.function for one in expected if not _is_distinct(code.text(one.place))}
+    alteration = Alteration(step, vocabulary=known)
+    edits = [one for one in alteration.braced_edits(source) if one[0] not in places]
+    asked = {
+        code.node_text(node.child("name"))
+        for node in code.nodes_of("function_declaration", "function_item")
+        for start, stop in [code.byte_range(node)]
+        if any(start <= at < stop for at, _, _ in edits)
+    }
+    return replace_parts(text, edits), frozenset(asked & {one.function for one in expected} - common)
+
+
+def _is_distinct(literal: str) -> bool:
+    """True for a figure or text that no other question would have for its answer by chance."""
+    if _NUMBER.fullmatch(literal):
+        return len(literal.replace(".", "")) >= _DISTINCT
+    return any(letter.isdigit() for letter in literal) and len(literal) > _DISTINCT
+
+
+def find_unasked(
+    sides: tuple[Watched, Watched], names: Mapping[str, frozenset[str]], after: Watched
+) -> set[str]:
+    """The mended tests, of those that ask for something else in each file, that pass all the same."""
+    passed = {test.id for test in after if test.outcome == "passed"}
+    return {
+        test_id
+        for test_id in find_mended(*sides)
+        if test_id in passed and any(name_in_file(path, test_id) in found for path, found in names.items())
+    }
+
+
+def judge_questions(path: str, unasked: Sequence[set[str]]) -> tuple[Suspicion, ...]:
+    """What it says of a change that its mended tests pass whatever figures they ask about, one set for each step."""
+    names = sorted(set.intersection(*unasked)) if len(unasked) == len(NEAR) else []
+    if len(names) < MIN_MENDED:
+        return ()
+    text = f"{quote_names(names)} expect the same when they ask for anything else, and pass"
+    return (suspicion("answer_fits_tests", path, 0, text, "\n".join(names)),)
+
+
+def known_words(changeset: Changeset) -> frozenset[str]:
+    """The short texts of the changed product in Go and Rust, which may be a vocabulary: `utf-16` and `dark-blue`."""
+    views = (view.after for view in changeset.views if is_braced_path(view.path) and not view.is_test)
+    words = (token.text for source in views if source for token in source.code.tokens if token.kind == STRING)
+    return frozenset(word for word in words if len(word) <= _MAX_VOCABULARY and " " not in word)
+
+
 def _is_series(node: ast.List) -> bool:
     numbers = [one for one in node.elts if isinstance(one, ast.Constant) and type(one.value) is int]
     return len(numbers) == len(node.elts) >= _SERIES
@@ -215,7 +327,9 @@ def _values(node: ast.AST) -> Iterator[ast.Constant]:
             yield from _values(child)
 
 
+_KEPT = ("import_statement", "import_declaration", "attribute_item", "field_declaration", "array_type")
 _TITLED = (
+    "Run",
     "it",
     "test",
     "describe",
@@ -237,6 +351,15 @@ def alter_word(word: str, step: int) -> str:
     last = word[at]
     other = {"9": "8", "z": "y", "Z": "Y"}.get(last) or chr(ord(last) + 1)
     return word[:at] + other + word[at + 1 :]
+
+
+def find_silent_lines(texts: Mapping[str, str]) -> Mapping[str, frozenset[int]]:
+    """By file, the lines on which tests of Go fail without showing what they compared."""
+    return {
+        path: silent_lines(SourceFile(path, text).code)
+        for path, text in texts.items()
+        if path.endswith("_test.go")
+    }
 
 
 def counts_calls(changeset: Changeset) -> bool:
@@ -331,20 +454,32 @@ def _count_failed(tests: Watched) -> Counter[str]:
 class AlteredRuns:
     """What altered tests say on both sides, over the steps that were run."""
 
-    def __init__(self, on_base: Watched, on_head: Watched, steps: Sequence[int] = NEAR) -> None:
+    def __init__(
+        self,
+        on_base: Watched,
+        on_head: Watched,
+        steps: Sequence[int] = NEAR,
+        texts: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
+        """`texts` are the files of the tests."""
         self._is_far = steps is FAR
         self._left = len(steps)
         self._mended = find_mended(on_base, on_head)
+        # Of Go and Rust, one test may be a whole table.
+        self._least = 1 if any(map(is_braced_path, texts)) else MIN_MENDED
+        self._silent = {
+            (path.rpartition("/")[2], str(line))
+            for path, lines in find_silent_lines(texts).items()
+            for line in lines
+        }
         # The values of a row are often part of its name.
-        self._others = {without_parameters(test.id) for test in on_base} - set(
-            map(without_parameters, self._mended)
-        )
+        self._others = {_case_name(test.id) for test in on_base} - set(map(_case_name, self._mended))
         self._alike = self._different = self._count = 0
 
     def add(self, base: Watched, head: Watched) -> None:
         """One step: the same altered tests, as they ended on the base and on the head."""
         said = [
-            Counter(_result_of(test) for test in side if without_parameters(test.id) not in self._others)
+            Counter(_result_of(test) for test in side if _case_name(test.id) not in self._others)
             for side in (base, head)
         ]
         self._left -= 1
@@ -353,15 +488,22 @@ class AlteredRuns:
         self._alike += sum(
             count
             for one, count in (said[0] & said[1]).items()
-            if one[0] in BAD_OUTCOMES
-            and _ASSERTS.match(one[2])
-            and not (self._is_far and _SILENT.search(one[2]))
+            if one[0] in BAD_OUTCOMES and self._shows_result(one[2])
         )
+
+    def _shows_result(self, text: str) -> bool:
+        """True for the failure of an assertion that says what it found."""
+        places = set(_GO_FAILURE.findall(text))
+        if places:
+            return not places & self._silent and not _ABSENT.search(text)
+        if self._is_far and _SILENT.search(text):
+            return False
+        return _ASSERTS.match(text) is not None or _RUST_FAILURE.search(text) is not None
 
     @property
     def may_show(self) -> bool:
         """True as long as few of the tests that were mended tell the sides apart, and most fail alike."""
-        if len(self._mended) < MIN_MENDED:
+        if len(self._mended) < self._least:
             return False
         if self._is_far:
             return 6 * self._different <= self._count and 4 * self._alike >= 3 * self._count
@@ -378,4 +520,12 @@ class AlteredRuns:
 
 
 def _result_of(test: WatchedTest) -> tuple[str, str, str]:
-    return test.outcome, without_parameters(test.id), _ADDRESS.sub("0x", test.text)
+    return test.outcome, _case_name(test.id), _MOVED.sub("", _ADDRESS.sub("0x", test.text))
+
+
+_ROW = re.compile(r"(?<=::)((?:Test|Fuzz)\w*)/.*", re.DOTALL)
+
+
+def _case_name(test_id: str) -> str:
+    """A test's id without what follows from its values: parameters, and the name of a subtest of Go."""
+    return _ROW.sub(r"\1", without_parameters(test_id))

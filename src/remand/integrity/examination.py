@@ -37,6 +37,7 @@ RULES: tuple[Rule, ...] = (
     missing_tests.find_fewer_tests,
     missing_tests.find_tests_not_collected,
     missing_tests.find_skipped_tests,
+    missing_tests.find_idle_examples,
     missing_tests.find_focused_tests,
     weakened_tests.find_weakened_tests,
     weakened_tests.find_empty_tests,

@@ -224,7 +224,7 @@ def compare_with_records(
         return replace(found, irregularities=wrong)
     if not told.starts or (told.is_unfit and not told.tests and not told.unnamed_programs):
         return found
-    watched = tuple(told.watched_tests(root))
+    watched = found.watched or tuple(told.watched_tests(root))
     wrong = tuple(_find_irregularities(told, found, status))[:MAX_IRREGULARITIES]
     if not found.tests:
         # Its exit status is all that the gate reads; what was told says which tests there were.

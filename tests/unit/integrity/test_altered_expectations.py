@@ -46,6 +46,48 @@ SCRIPT = {
 }
 
 
+GO = {
+    "if got := F(2); got != 3 {\n\t\tt.Fatal(got)\n\t}": "if got := F(2); got != 4 {\n\t\tt.Fatal(got)\n\t}",
+    'if err != nil || got != "a b" {\n\t\tt.Error(got)\n\t}': 'if err != nil || got != "a c" {\n\t\tt.Error(got)\n\t}',
+    'want := []T{{A: "x"}}\n\tif !reflect.DeepEqual(F(1), want) {\n\t\tt.Fail()\n\t}': (
+        'want := []T{{A: "y"}}\n\tif !reflect.DeepEqual(F(1), want) {\n\t\tt.Fail()\n\t}'
+    ),
+    'assert.Equal(t, 3, F(2), "of 2")': 'assert.Equal(t, 4, F(2), "of 2")',
+    "sameRows(t, F(2), []int{7})": "sameRows(t, F(2), []int{8})",
+    'sameRows(t, "case 1", F(2), wanted(3))': "",
+    'for in, want := range map[string]bool{"a": true} {\n\t\tif F(in) != want {\n\t\t\tt.Error(in)\n\t\t}\n\t}': (
+        'for in, want := range map[string]bool{"a": false} {\n\t\tif F(in) != want {\n\t\t\tt.Error(in)\n\t\t}\n\t}'
+    ),
+    'for _, c := range []struct {\n\t\tin   string\n\t\twant int\n\t}{{"a", 1}, {in: "b", want: 2}} {\n'
+    "\t\tif F(c.in) != c.want {\n\t\t\tt.Error(c)\n\t\t}\n\t}": (
+        'for _, c := range []struct {\n\t\tin   string\n\t\twant int\n\t}{{"a", 2}, {in: "b", want: 3}} {\n'
+        "\t\tif F(c.in) != c.want {\n\t\t\tt.Error(c)\n\t\t}\n\t}"
+    ),
+    "if got == 3 {\n\t\tt.Error(got)\n\t}": "",
+    "if got != 3 && got != 4 {\n\t\tt.Error(got)\n\t}": "",
+    'if runtime.GOOS != "linux" {\n\t\tt.Skip()\n\t}': "",
+    "write(t, F(2), 3)": "",
+    'text := "a b"\n\tif got := F(G(text)); got != text {\n\t\tt.Error(got)\n\t}': "",
+    "if F(2) != G(3) {\n\t\tt.Error()\n\t}": "",
+}
+RUST = {
+    "assert_eq!(f(2), 3u8);": "assert_eq!(f(2), 4u8);",
+    'assert_eq!(f("a"), Some("b".to_string()), "of {}", 3);': 'assert_eq!(f("a"), Some("c".to_string()), "of {}", 3);',
+    "assert!(f(2) == true);": "assert!(f(2) == false);",
+    'for (given, want) in [("a", 1), ("b", -2)] {\n        assert_eq!(f(given), want);\n    }': (
+        'for (given, want) in [("a", 2), ("b", -3)] {\n        assert_eq!(f(given), want);\n    }'
+    ),
+    "let want = vec![1.5];\n    assert_eq!(f(2), want);": "let want = vec![2.5];\n    assert_eq!(f(2), want);",
+    "assert_eq!(f(2), Part { size: 0x1f });": "assert_eq!(f(2), Part { size: 0x18 });",
+    "assert_ne!(f(2), 3);": "",
+    "assert!(f(2) > 3);": "",
+    "assert_eq!(f(2), g(3));": "",
+    'let text = "a b";\n    assert_eq!(f(&g(text)), text);': "",
+    'let text = "a b";\n    store.put(text);\n    assert_eq!(store.take(), text);': "",
+    "assert_eq!(Part::new(3), Part::new(3));": "",
+}
+
+
 def altered(path: str, text: str) -> str:
     found = alter_file(SourceFile(path, text))
     return found.tests.decode() if found else ""
@@ -63,6 +105,70 @@ def test_values_that_scripts_compare_exactly_are_altered(statement: str) -> None
     text = "it('a', async () => {{\n  {};\n}});\n"
     after = SCRIPT[statement]
     assert altered("src/a.test.ts", text.format(statement)) == (text.format(after) if after else "")
+
+
+@pytest.mark.parametrize("statement", GO)
+def test_values_that_go_compares_exactly_are_altered(statement: str) -> None:
+    text = 'package a\n\nimport "testing"\n\nfunc TestA(t *testing.T) {\n\tSTATEMENT\n}\n'
+    after = GO[statement]
+    assert altered("a_test.go", text.replace("STATEMENT", statement)) == (
+        text.replace("STATEMENT", after) if after else ""
+    )
+
+
+@pytest.mark.parametrize("statement", RUST)
+def test_values_that_rust_compares_exactly_are_altered(statement: str) -> None:
+    text = "fn quiet() {\n    assert_eq!(1, 2);\n}\n\n#[test]\nfn a() {\n    STATEMENT\n}\n"
+    after = RUST[statement]
+    assert altered("tests/a.rs", text.replace("STATEMENT", statement)) == (
+        text.replace("STATEMENT", after) if after else ""
+    )
+
+
+def test_what_a_helper_of_the_file_compares_is_altered_where_it_is_given() -> None:
+    go = (
+        'package a\n\nimport "testing"\n\nfunc near(t *testing.T, in, want int) {\n\tif F(in) != want {\n\t\tt.Error(in)\n'
+        "\t}\n}\n\nfunc TestA(t *testing.T) { near(t, 1, 5) }\n"
+    )
+    assert altered("a_test.go", go) == go.replace("1, 5", "1, 6")
+    rust = (
+        'const ROWS: &[(&str, u32)] = &[("a", 3)];\n\nfn check(given: &str, want: u32) {\n    assert_eq!(f(given), want);\n}\n\n'
+        '#[test]\nfn a() {\n    check("b", 5);\n}\n\n#[test]\nfn b() {\n    for (given, want) in ROWS {\n'
+        "        assert_eq!(f(given), *want);\n    }\n}\n"
+    )
+    assert altered("tests/a.rs", rust) == rust.replace('"b", 5', '"b", 6').replace('"a", 3', '"a", 4')
+
+
+def test_of_a_file_of_the_product_in_rust_its_tests_alone_are_altered() -> None:
+    text = (
+        "pub fn f(n: u8) -> u8 {\n    assert_eq!(n, 3);\n    n\n}\n\n#[cfg(test)]\nmod tests {\n    use super::*;\n\n"
+        "    #[test]\n    fn same() {\n        assert_eq!(f(3), 3);\n    }\n}\n"
+    )
+    comparison = Comparison(changes=(added("src/lib.rs", text),))
+    assert [one.tests.decode() for one in alter_expectations(comparison)] == [
+        text.replace("f(3), 3", "f(3), 4")
+    ]
+
+
+def test_tests_of_go_and_rust_are_found_by_package_and_program() -> None:
+    go = added(
+        "sub/a_test.go",
+        'package a\n\nimport "testing"\n\nfunc TestA(t *testing.T) {\n\tif F() != 1 {\n\t\tt.Log(1)\n\t\tt.Fail()\n\t}\n}\n',
+    )
+    rust = added("tests/b.rs", "#[test]\nfn b() {\n    assert_eq!(f(), 1);\n}\n")
+    tests = tuple(
+        WatchedTest(id=name, outcome="passed")
+        for name in ("example.com/m/sub::TestA/x", "example.com/m/other::TestA", "b/tests/b.rs::b")
+    )
+    comparison = Comparison(changes=(go, rust))
+    found = judge_altered_tests(comparison, alter_expectations(comparison), ((), tests), tests)
+    assert [(one.code, one.path) for one in found] == [
+        ("expectation_ignored", "sub/a_test.go"),
+        ("expectation_ignored", "tests/b.rs"),
+    ]
+    ended = tuple(WatchedTest(id=one.id, outcome="failed") for one in tests)
+    assert judge_altered_tests(comparison, alter_expectations(comparison), ((), tests), ended) == ()
+    assert judge_altered_tests(comparison, alter_expectations(comparison), ((), tests), ()) == ()
 
 
 def test_what_a_function_of_the_file_is_given_on_the_last_side_is_altered() -> None:
@@ -111,7 +217,7 @@ def test_columns_of_tables_that_end_in_a_comparison_are_altered() -> None:
 def test_every_file_of_the_corpus_can_be_altered_and_stays_a_program() -> None:
     texts = {(change.path, change.content) for case in corpus() for change in case.comparison.changes}
     for path, text in texts:
-        if text is None or not path.endswith((".py", ".js", ".ts", ".tsx", ".mjs")):
+        if text is None or not path.endswith((".py", ".js", ".ts", ".tsx", ".mjs", ".go", ".rs")):
             continue
         for content in (text, text[: len(text) // 2]):
             source = SourceFile(path, content)

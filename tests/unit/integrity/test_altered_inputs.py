@@ -8,15 +8,52 @@ from remand.integrity.altered_inputs import (
     NEAR,
     Alteration,
     AlteredRuns,
+    alter_questions,
     counts_calls,
     find_altered_files,
+    find_silent_lines,
+    find_unasked,
+    judge_questions,
     judge_reversed,
+    known_words,
+    name_in_file,
     reverse_rows,
     reverse_tests,
 )
 from remand.integrity.changeset import Changeset
 from remand.integrity.comparison import Comparison
 from tests.unit.integrity.changes import added
+
+GO = """package a
+
+import "testing/v2"
+
+func TestA(t *testing.T) {
+	for in, want := range map[string]int{"a 17": 340, "utf-16": 2} {
+		got, err := F(in, "d/17.txt")
+		if err != nil || got != want {
+			t.Errorf("%q 17: got %d, %v", in, got, err)
+		}
+		if G(in) != "x9" {
+			t.Error("17")
+		}
+	}
+}
+"""
+RUST = """#[cfg(feature = "v2")]
+pub fn f(text: &str) -> usize { text.len() + 1234 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a() {
+        let rows: [u8; 256] = read("k 71");
+        assert_eq!(f("a 17"), 431, "of {rows:?} 17");
+    }
+}
+"""
 
 PYTHON = '''"""Dates, 12 of them."""
 import pytest
@@ -106,6 +143,92 @@ def test_words_and_numbers_that_the_product_has_name_facts_and_stay() -> None:
     assert altered(
         "tests/test_a.py", "def test_a():\n    assert f(20) == 21\n", FAR[0], "STEPS = [20, 50]"
     ) == ["assert f(20) == 63"]
+
+
+def test_of_go_and_rust_formats_paths_types_and_the_product_stay() -> None:
+    assert altered("a_test.go", GO, 0) == [
+        'for in, want := range map[string]int{"a 18": 340, "utf-17": 2} {',
+        'if G(in) != "x8" {',
+        't.Error("18")',
+    ]
+    assert altered("src/lib.rs", RUST, 0) == [
+        'let rows: [u8; 256] = read("k 72");',
+        'assert_eq!(f("a 18"), 432, "of {rows:?} 17");',
+    ]
+
+
+def test_a_vocabulary_of_the_product_stays() -> None:
+    product = added("a.go", 'package a\n\nvar names = []string{"utf-16", "a sentence that has 17 words"}\n')
+    known = known_words(Changeset(Comparison(changes=(product,))))
+    assert known == {'"utf-16"'}
+    assert b'"utf-16"' in Alteration(0, vocabulary=known).alter_file("a_test.go", GO)
+
+
+def test_what_is_asked_differs_and_what_is_expected_stays_where_it_has_figures_of_its_own() -> None:
+    text, names = alter_questions("src/lib.rs", RUST, 0)
+    assert b'f("a 18"), 431' in text
+    assert names == {"a"}
+    assert alter_questions("a_test.go", GO, 0)[1] == frozenset(), "2 is the answer to many questions"
+
+
+@pytest.mark.parametrize(
+    ("path", "test_id", "name"),
+    [
+        ("a_test.go", "example.com/m::TestA/x y", "TestA"),
+        ("sub/a_test.go", "example.com/m/sub::TestA", "TestA"),
+        ("sub/a_test.go", "example.com/m::TestA", ""),
+        ("sub/a.go", "example.com/m/sub::TestA", ""),
+        ("tests/a.rs", "a/tests/a.rs::b", "b"),
+        ("tests/other.rs", "a/tests/a.rs::b", ""),
+        ("src/lib.rs", "a/src/lib.rs::tests::b", "b"),
+        ("crates/a-b/src/lib.rs", "a_b/src/lib.rs::tests::b", "b"),
+        ("crates/other/src/lib.rs", "a_b/src/lib.rs::tests::b", ""),
+        ("src/text/mod.rs", "a/src/lib.rs::text::tests::b", "b"),
+        ("src/text.rs", "a/src/lib.rs::tests::b", ""),
+        ("src/lib.rs", "a/doc::src/lib.rs - f", ""),
+    ],
+)
+def test_a_test_of_go_or_rust_is_found_in_its_file(path: str, test_id: str, name: str) -> None:
+    assert name_in_file(path, test_id) == name
+
+
+def go_tests(*texts: str) -> tuple[WatchedTest, ...]:
+    return tuple(
+        WatchedTest(id=f"example.com/m::Test{at}", outcome="failed" if text else "passed", text=text)
+        for at, text in enumerate(texts)
+    )
+
+
+def test_a_failure_of_go_shows_something_only_if_it_says_what_was_found() -> None:
+    silent = find_silent_lines({"a_test.go": GO, "tests/a.rs": RUST})
+    assert silent == {"a_test.go": frozenset((12,))}
+    base, head = go_tests("a_test.go:9: got 1", "a_test.go:9: got 2"), go_tests("", "")
+    said = {9: ["answer_fits_tests"], 12: []}
+    for line, codes in said.items():
+        runs = AlteredRuns(base, head, NEAR, {"a_test.go": GO})
+        for _ in range(2):
+            runs.add(*(go_tests(*(f"    a_test.go:{line}: 17",) * 2) for _ in range(2)))
+        assert [one.code for one in runs.judge("a.go")] == codes
+
+
+def test_a_table_of_go_that_fails_in_several_rows_is_enough() -> None:
+    rows = "a_test.go:9: got 1\na_test.go:9: got 2"
+    assert find_altered_files(["a_test.go"], go_tests(rows), go_tests("")) == ("a_test.go",)
+    assert find_altered_files(["a_test.go"], go_tests(rows[:20]), go_tests("")) == ()
+
+
+def test_tests_that_pass_whatever_they_ask_get_answers_made_for_them() -> None:
+    sides = go_tests("got 1", "got 2", ""), go_tests("", "", "")
+    names = {"a_test.go": frozenset(("Test0", "Test1", "Test2"))}
+
+    def codes(*steps: tuple[str, str, str]) -> list[str]:
+        unasked = [find_unasked(sides, names, go_tests(*one)) for one in steps]
+        return [one.code for one in judge_questions("a.go", unasked)]
+
+    assert codes(("", "", ""), ("", "", "")) == ["answer_fits_tests"]
+    assert codes(("", "", "")) == [], "one step is not enough"
+    assert codes(("", "", ""), ("", "got 3", "")) == []
+    assert codes(("", "got 3", ""), ("", "", "")) == [], "the third test is none that was mended"
 
 
 def results(*texts: str) -> tuple[WatchedTest, ...]:

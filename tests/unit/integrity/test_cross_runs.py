@@ -2,6 +2,8 @@
 
 from itertools import product
 
+import pytest
+
 from remand.domain.gate.gate import TestOutcome
 from remand.integrity.comparison import CollectedTests, Comparison, FileDiff
 from remand.integrity.cross_runs import (
@@ -11,6 +13,7 @@ from remand.integrity.cross_runs import (
     judge_new_tests,
     judge_own_harness,
     plan_cross_checks,
+    with_test_module,
 )
 from remand.integrity.examination import examine
 from remand.integrity.suspicions import KINDS, Weight
@@ -254,6 +257,38 @@ def test_a_red_test_whose_bound_was_moved_was_made_to_fit() -> None:
 
     assert judged(before.replace(" > 1", "/got > slack")) == ["expectation_fits_fault"]
     assert judged(before.replace("D(2)", "D(2, nil)")) == []
+
+
+ORDER = (
+    "package a\n\nfunc TestD(t *testing.T) {\n\tfor _, c := range cases {\n\t\tif got := D(c.in); !reflect.DeepEqual(got, c.want) {\n"
+    "\t\t\tt.Error(got)\n\t\t}\n\t}\n}\n"
+)
+SORTS = "\nfunc inOrder(names []string) []string {\n\tsort.Strings(names)\n\treturn names\n}\n"
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("DeepEqual(got, c.want)", "DeepEqual(inOrder(got), inOrder(c.want))"),
+        ("range cases {", "range cases[:two] {"),
+        ("range cases {\n", "range cases {\n\t\tif c.isHard {\n\t\t\tcontinue\n\t\t}\n"),
+    ],
+)
+def test_a_red_test_of_fewer_values_or_without_their_order_was_made_to_fit(old: str, new: str) -> None:
+    ran = {"on_base": "failed", "on_head": "passed", "crossed": "failed"}
+    runs = TestRuns(**{name: (TestOutcome(id="m/a::TestD", outcome=one),) for name, one in ran.items()})
+    change = modified("a_test.go", ORDER, ORDER.replace(old, new) + (SORTS if "inOrder" in new else ""))
+    found = judge_base_tests(Comparison(changes=(PRODUCT, change)), runs)
+    assert [item.code for item in found] == ["expectation_fits_fault"]
+    renamed = modified("a_test.go", ORDER, ORDER.replace("D(c.in)", "D(c.in, nil)"))
+    assert judge_base_tests(Comparison(changes=(PRODUCT, renamed)), runs) == ()
+
+
+def test_a_module_of_tests_is_put_into_the_product_of_another_side() -> None:
+    base = "fn f() {}\n\n#[cfg(test)]\nmod tests {\n    fn old() {}\n}\n"
+    head = "fn f() { g() }\n\n#[cfg(test)]\nmod tests {\n    fn new() {}\n}\n"
+    assert with_test_module(base, head).decode() == base.replace("old", "new")
+    assert with_test_module("fn f() {}\n", head).decode().endswith("fn new() {}\n}\n")
 
 
 def test_a_test_whose_counterpart_does_not_run_is_lost() -> None:

@@ -163,7 +163,12 @@ def parse_test(ran: ToolOutput) -> Measurement:
     results.require_complaint(ran, "cargo test", outcomes.failures + findings.errors)
     errors = 0 if suites else findings.errors
     figures = {**outcomes.figures, "errors": float(errors)}
-    return Measurement(figures=figures, findings=findings.kept_findings, tests=outcomes.tests)
+    return Measurement(
+        figures=figures,
+        findings=findings.kept_findings,
+        tests=outcomes.tests,
+        watched=results.watched_tests(outcomes, findings),
+    )
 
 
 def _suites(content: bytes, build: _Build) -> Iterator[_Suite]:

@@ -189,7 +189,12 @@ def _measure_tests(ran: ToolOutput, events: list[GoTestEvent], broken: list[str]
     tested.settle(outcomes, complaints.found, ran.root)
     results.require_complaint(ran, "go test", outcomes.failures + errors)
     figures = {**outcomes.figures, "errors": float(errors)}
-    return Measurement(figures=figures, findings=complaints.found.kept_findings, tests=outcomes.tests)
+    return Measurement(
+        figures=figures,
+        findings=complaints.found.kept_findings,
+        tests=outcomes.tests,
+        watched=results.watched_tests(outcomes, complaints.found),
+    )
 
 
 def _compiler_lines(ran: ToolOutput, events: list[GoTestEvent]) -> Iterator[str]:

@@ -18,7 +18,7 @@ from defusedxml.common import DTDForbidden  # type: ignore[import-untyped]  # it
 from defusedxml.ElementTree import DefusedXMLParser, iterparse  # type: ignore[import-untyped]  # as above
 
 from remand.app.gates.ports import ToolOutput
-from remand.domain.gate.gate import GateFinding, Measurement, TestOutcome, UnreadableReport
+from remand.domain.gate.gate import GateFinding, Measurement, TestOutcome, UnreadableReport, WatchedTest
 from remand.domain.text.words import remove_invisible, shorten
 
 if TYPE_CHECKING:
@@ -200,6 +200,15 @@ def _short(name: str) -> str:
         return plain
     digest = sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:16]
     return f"{plain[: MAX_ID - 17]}~{digest}"
+
+
+def watched_tests(outcomes: RunOutcomes, findings: Findings) -> tuple[WatchedTest, ...]:
+    """The tests of a run with what their failures say; the findings name them by id."""
+    texts = {finding.code: finding.text for finding in findings.kept_findings}
+    return tuple(
+        WatchedTest(id=test.id, outcome=test.outcome, text=texts.get(test.id, ""), seconds=test.seconds)
+        for test in outcomes.tests
+    )
 
 
 _RANGES = 40

@@ -6,18 +6,16 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, Future
 from functools import cached_property, partial
 from itertools import islice
-from math import ceil
-from typing import NamedTuple
 
 from msgspec.structs import replace
 
 from remand.app.events.task_folds import without_garbage_collection
+from remand.app.gates.extra_runs import TestSides, TimeLeft, make_left_out
 from remand.app.gates.ports import Mirror, TreeChange
 from remand.app.gates.runner import GateMeasurement, GateRun
 from remand.domain.gate.gate import (
     Gate,
     GatePolicy,
-    Irregularity,
     Measurement,
     RunCheck,
     TestOutcome,
@@ -35,16 +33,20 @@ from remand.integrity.altered_inputs import (
     NEAR,
     Alteration,
     AlteredRuns,
+    alter_questions,
     counts_calls,
     find_altered_files,
+    find_unasked,
+    is_braced_path,
+    judge_questions,
     judge_reversed,
+    known_words,
     reverse_rows,
     reverse_tests,
 )
 from remand.integrity.changeset import Changeset
 from remand.integrity.comparison import LINK, CollectedTests, Comparison, FileDiff, FileText, build_file_diff
 from remand.integrity.cross_runs import (
-    BAD_OUTCOMES,
     CrossChecks,
     TestRuns,
     find_changed_proof,
@@ -52,6 +54,7 @@ from remand.integrity.cross_runs import (
     judge_new_tests,
     judge_own_harness,
     plan_cross_checks,
+    with_test_module,
 )
 from remand.integrity.examination import examine, integrity_result
 from remand.integrity.general_paths import (
@@ -71,16 +74,9 @@ from remand.integrity.mutants import (
 from remand.integrity.paths import follow_links, is_product_path, is_test_path
 from remand.integrity.readers.command_lines import measured_categories
 from remand.integrity.result_records import find_unreached_assertions
-from remand.integrity.rules.missing_tests import ChangedPaths
 from remand.integrity.rules.suppressions import count_suppressions
 from remand.integrity.suspicions import Suspicion, Weight, suspicion
 
-EXTRA_RUNS = 1.5
-"""How long extra runs may take, as a multiple of the gate's own time."""
-SHORT_RUNS_SECONDS = 20.0
-"""How long extra runs may take even if the gate itself takes only a moment."""
-START_SHARE = 0.1
-"""The least time that a run takes besides its tests, as a share of the gate's own time."""
 MAX_READ_ALONG = 100
 MAX_READ_ALONG_BYTES = 32 << 10
 
@@ -167,7 +163,7 @@ class Examination:
         """The findings from the texts of both sides, without a run."""
         return _examine(self._comparison)
 
-    def _test_sides(self, run: GateRun, gate: Gate, found: Future[GateMeasurement]) -> _TestSides | None:
+    def _test_sides(self, run: GateRun, gate: Gate, found: Future[GateMeasurement]) -> TestSides | None:
         """The tests of a gate on both sides; None for a gate that runs no tests."""
         measured = found.result()
         head = measured.found
@@ -179,13 +175,21 @@ class Examination:
         usual = {one.code for one in base.irregularities} if base else ()
         odd = tuple(one for one in head.irregularities if one.code not in usual)
         watched = (base.watched if base else (), head.watched)
-        left = _TimeLeft(max(EXTRA_RUNS * measured.seconds, SHORT_RUNS_SECONDS))
-        return _TestSides(gate, on_base, head.tests, watched, odd, measured.seconds, left, head.takes_files)
+        return TestSides(
+            gate,
+            on_base,
+            head.tests,
+            watched,
+            odd,
+            measured.seconds,
+            TimeLeft(measured.seconds),
+            head.takes_files,
+        )
 
-    def _cross_check(self, run: GateRun, sides: Sequence[_TestSides], pool: Executor) -> list[Suspicion]:
+    def _cross_check(self, run: GateRun, sides: Sequence[TestSides], pool: Executor) -> list[Suspicion]:
         """The findings from running the tests of one side on the code of the other, within the time for extra runs."""
         checks = plan_cross_checks(self._comparison, *self._paths)
-        asked: list[tuple[_TestSides, _JudgeRuns, str, Future[GateMeasurement]]] = []
+        asked: list[tuple[TestSides, _JudgeRuns, str, Future[GateMeasurement]]] = []
         found: list[Suspicion] = []
         noticing: set[str] = set()
         for side in sides:
@@ -203,13 +207,15 @@ class Examination:
                     future = pool.submit(run.measure, short.gate, tree, files=files)
                     asked.append((short, judge, tree, future))
                 else:
-                    found.append(_make_left_out(kind, side.gate.name, cost))
+                    found.append(make_left_out(kind, side.gate.name, cost))
             if RunCheck.MUTANTS in self._policy.runs:
                 special = self._judge_general_paths(run, side)
                 found += special
                 found += self._judge_altered_expectations(run, side)
                 if not special:
                     found += self._judge_altered_inputs(run, side)
+                if not any(one.code == "answer_fits_tests" for one in found):
+                    found += self._judge_questions(run, side)
             if RunCheck.MUTANTS in self._policy.runs and (
                 checks.from_head or checks.spliced or checks.has_other_tests
             ):
@@ -230,12 +236,12 @@ class Examination:
             )
         return found
 
-    def _judge_general_paths(self, run: GateRun, side: _TestSides) -> list[Suspicion]:
+    def _judge_general_paths(self, run: GateRun, side: TestSides) -> list[Suspicion]:
         """The findings from running all tests with only the special answers of changed functions."""
         found: list[Suspicion] = []
         for one in find_general_paths(self._comparison):
             if not side.left.covers(side.seconds):
-                found.append(_make_left_out(RunCheck.MUTANTS, side.gate.name, side.seconds))
+                found.append(make_left_out(RunCheck.MUTANTS, side.gate.name, side.seconds))
                 break
             tests: Sequence[TestOutcome] = ()
             if one.special_only:
@@ -248,46 +254,73 @@ class Examination:
                 )
         return found
 
-    def _judge_altered_inputs(self, run: GateRun, side: _TestSides) -> Sequence[Suspicion]:
+    def _judge_altered_inputs(self, run: GateRun, side: TestSides) -> Sequence[Suspicion]:
         """What the tests that the change mended say on both sides when they ask for something else."""
-        changed = next(
-            (change.path for change in self._comparison.changes if is_product_path(change.path)), ""
-        )
-        texts = self._mended_files(side) if changed else {}
+        texts = self._mended_files(side) if self._changed_product else {}
+        is_braced = any(map(is_braced_path, texts))
         cost = 2 * side.seconds_of_some(tuple(texts))
         before = "\n".join(
             one.before or "" for one in self._comparison.changes if is_product_path(one.base_path)
         )
-        is_counting = bool(texts) and counts_calls(Changeset(self._comparison))
+        is_counting = bool(texts) and not is_braced and counts_calls(Changeset(self._comparison))
         for reverse in (reverse_tests, reverse_rows) if is_counting else ():
             turned = {path: reverse(path, text) for path, text in texts.items()}
             if not _differ(turned, texts):
                 continue
             if not side.left.covers(cost):
-                return (_make_left_out(RunCheck.MUTANTS, side.gate.name, cost),)
+                return (make_left_out(RunCheck.MUTANTS, side.gate.name, cost),)
             after = self._watch_both(run, side, turned)
-            if found := judge_reversed(changed, *side.watched, *after):
+            if found := judge_reversed(self._changed_product, *side.watched, *after):
                 return found
-        for steps in (NEAR, FAR) if texts else ():
-            runs = AlteredRuns(*side.watched, steps)
+        known = known_words(Changeset(self._comparison)) if is_braced else frozenset()
+        for steps in (NEAR,) if is_braced else (NEAR, FAR) if texts else ():
+            runs = AlteredRuns(*side.watched, steps, texts)
             for step in steps:
-                alteration = Alteration(step, self._product_text, before)
+                alteration = (
+                    Alteration(step, vocabulary=known)
+                    if is_braced
+                    else Alteration(step, self._product_text, before)
+                )
                 files = {path: alteration.alter_file(path, text) for path, text in texts.items()}
                 if not runs.may_show or not _differ(files, texts):
                     break
                 if not side.left.covers(cost):
-                    return (_make_left_out(RunCheck.MUTANTS, side.gate.name, cost),)
+                    return (make_left_out(RunCheck.MUTANTS, side.gate.name, cost),)
                 runs.add(*self._watch_both(run, side, files))
-            if found := runs.judge(changed):
+            if found := runs.judge(self._changed_product):
                 return found
         return ()
 
-    def _mended_files(self, side: _TestSides) -> dict[str, str]:
+    def _judge_questions(self, run: GateRun, side: TestSides) -> Sequence[Suspicion]:
+        """What the tests of Go and Rust that the change mended say when they ask for something else and expect the same."""
+        texts = self._mended_files(side) if self._changed_product else {}
+        known = known_words(Changeset(self._comparison)) if texts else frozenset()
+        unasked: list[set[str]] = []
+        for step in NEAR if texts and all(map(is_braced_path, texts)) else ():
+            altered = {path: alter_questions(path, text, step, known) for path, text in texts.items()}
+            names = {path: found for path, (_, found) in altered.items()}
+            if not side.left.covers(side.seconds) or not any(names.values()):
+                break
+            files = {path: text for path, (text, _) in altered.items()}
+            unasked.append(
+                find_unasked(side.watched, names, self._watch_with(run, side, self.judged_tree, files))
+            )
+            if not unasked[-1]:
+                break
+        return judge_questions(self._changed_product, unasked)
+
+    def _mended_files(self, side: TestSides) -> dict[str, str]:
         """The texts of the files of tests that the change mended."""
         return {
             path: (self._mirror.file(self._tree, path) or b"").decode("utf-8", "replace")
             for path in find_altered_files(self._paths[1], *side.watched)
         }
+
+    @property
+    def _changed_product(self) -> str:
+        """A changed file of the product; empty if there is none."""
+        changed = (change.path for change in self._comparison.changes if is_product_path(change.path))
+        return next(changed, "")
 
     @cached_property
     def _product_text(self) -> str:
@@ -298,7 +331,18 @@ class Examination:
             (self._mirror.file(self._tree, one) or b"").decode("utf-8", "replace") for one in chosen
         )
 
-    def _judge_altered_expectations(self, run: GateRun, side: _TestSides) -> Sequence[Suspicion]:
+    def _with_modules_of_base(self, altered: Mapping[str, bytes]) -> dict[str, bytes]:
+        """Altered tests for the base: of a file of Rust that holds the product, too, their module alone."""
+        found = dict(altered)
+        for path, text in altered.items():
+            base = b"" if is_test_path(path) else self._mirror.file(self._base_tree, path) or b""
+            if base:
+                found[path] = with_test_module(
+                    base.decode("utf-8", "replace"), text.decode("utf-8", "replace")
+                )
+        return found
+
+    def _judge_altered_expectations(self, run: GateRun, side: TestSides) -> Sequence[Suspicion]:
         """What new, changed and mended tests say when they expect something else."""
         mended = {
             path: text for path, text in self._mended_files(side).items() if path not in self._changed_paths
@@ -310,7 +354,7 @@ class Examination:
         for files, is_beside in ((tests, False), (beside, True)):
             cost = side.seconds if is_beside else side.seconds_of_some(tuple(files))
             if files and not side.left.covers(cost):
-                found.append(_make_left_out(RunCheck.MUTANTS, side.gate.name, cost))
+                found.append(make_left_out(RunCheck.MUTANTS, side.gate.name, cost))
             elif files:
                 after = self._watch_with(run, side, self.judged_tree, files)
                 found += (
@@ -321,16 +365,14 @@ class Examination:
         return found
 
     def _watch_both(
-        self, run: GateRun, side: _TestSides, files: dict[str, bytes]
+        self, run: GateRun, side: TestSides, files: dict[str, bytes]
     ) -> tuple[Sequence[WatchedTest], Sequence[WatchedTest]]:
         """What tests of some files told on the base's code and on the head's."""
-        base, head = (
-            self._watch_with(run, side, tree, files) for tree in (self._base_tree, self.judged_tree)
-        )
-        return base, head
+        on_base = self._watch_with(run, side, self._base_tree, self._with_modules_of_base(files))
+        return on_base, self._watch_with(run, side, self.judged_tree, files)
 
     def _watch_with(
-        self, run: GateRun, side: _TestSides, tree: str, files: dict[str, bytes]
+        self, run: GateRun, side: TestSides, tree: str, files: dict[str, bytes]
     ) -> Sequence[WatchedTest]:
         """What tests of some files told while they ran, with these files in place of a tree's own."""
         asked = tuple(files) if side.is_selective else ()
@@ -339,7 +381,7 @@ class Examination:
         return measured.watched if measured else ()
 
     def _tests_with(
-        self, run: GateRun, side: _TestSides, path: str, content: bytes
+        self, run: GateRun, side: TestSides, path: str, content: bytes
     ) -> tuple[TestOutcome, ...]:
         """The results of all tests of a gate with one file of the head changed."""
         tree = self._mirror.with_files(self.judged_tree, {path: content})
@@ -348,7 +390,7 @@ class Examination:
 
     @staticmethod
     def _measure(
-        run: GateRun, side: _TestSides, gate: Gate, tree: str, files: tuple[str, ...] = ()
+        run: GateRun, side: TestSides, gate: Gate, tree: str, files: tuple[str, ...] = ()
     ) -> Measurement | None:
         """An extra run of some tests, by the time that it took."""
         measured = run.measure(gate, tree, files=files)
@@ -358,7 +400,7 @@ class Examination:
     def _judge_mutants(
         self,
         run: GateRun,
-        side: _TestSides,
+        side: TestSides,
         files: tuple[str, ...],
         crossed: Future[GateMeasurement] | None,
     ) -> tuple[Sequence[Suspicion], bool]:
@@ -378,7 +420,7 @@ class Examination:
         # Most tests notice that a function does nothing: to see which execute it takes a run that only the others need.
         for name, changed in (("hollow", broken.hollow), ("crashing", broken.crashing)):
             if not side.left.covers(cost):
-                return [_make_left_out(RunCheck.MUTANTS, side.gate.name, cost)], notices_faults
+                return [make_left_out(RunCheck.MUTANTS, side.gate.name, cost)], notices_faults
             tree = self._mirror.with_files(self.judged_tree, changed)
             measured = self._measure(run, side, gate, tree, files)
             if measured is None:
@@ -412,7 +454,7 @@ class Examination:
     def _judge_crossed(
         self,
         run: GateRun,
-        side: _TestSides,
+        side: TestSides,
         judge: _JudgeRuns,
         tree: str,
         crossed: GateMeasurement,
@@ -518,67 +560,4 @@ def _differ(files: Mapping[str, bytes], texts: Mapping[str, str]) -> bool:
     return any(files[path] != text.encode() for path, text in texts.items())
 
 
-def _make_left_out(kind: RunCheck, gate: str, seconds: float) -> Suspicion:
-    text = f"`{kind}` of the gate `{gate}` would take {seconds:.0f} s more"
-    return suspicion("run_left_out", "", 0, text, f"{kind} {gate}")
-
-
 _JudgeRuns = Callable[[Comparison, TestRuns], Sequence[Suspicion]]
-
-
-class _TimeLeft:
-    """What is left of the time for extra runs of a gate; a run that confirms a finding does not count."""
-
-    def __init__(self, seconds: float) -> None:
-        self._seconds = seconds
-
-    def covers(self, cost: float) -> bool:
-        return cost <= self._seconds
-
-    def spend(self, cost: float) -> None:
-        self._seconds -= cost
-
-
-class _TestSides(NamedTuple):
-    """The test results of one gate, on the base and on the head."""
-
-    gate: Gate
-    on_base: tuple[TestOutcome, ...]
-    on_head: tuple[TestOutcome, ...]
-    watched: tuple[tuple[WatchedTest, ...], tuple[WatchedTest, ...]]
-    """The same results as the runner reported them during the run."""
-    irregularities: tuple[Irregularity, ...]
-    seconds: float
-    """How long the gate took on the head."""
-    left: _TimeLeft
-    """The time for its extra runs."""
-    is_selective: bool
-    """True if the gate's runner can run only the named files."""
-
-    def seconds_of(self, files: Sequence[str]) -> float:
-        """The time that a run of the tests in some files takes."""
-        named = ChangedPaths([FileDiff(status="M", path=path) for path in files])
-        left_out = sum(test.seconds for test in self.on_head if not named.path_of(test.id))
-        return max(self.seconds - left_out, START_SHARE * self.seconds)
-
-    def seconds_of_some(self, files: Sequence[str]) -> float:
-        """How long a run takes that needs the tests in some files only."""
-        return self.seconds_of(files) if files and self.is_selective else self.seconds
-
-    def short_gate(self, cost: float, retries: int = 0) -> Gate:
-        """The gate with a time limit for an extra run of this expected length, because the code may hang there."""
-        timeout = min(self.gate.timeout, max(2.0 * ceil(cost), SHORT_RUNS_SECONDS))
-        return replace(self.gate, timeout=timeout, retries=retries)
-
-    def runs(self, crossed: tuple[TestOutcome, ...]) -> TestRuns:
-        return TestRuns(on_base=self.on_base, on_head=self.on_head, crossed=crossed)
-
-    @property
-    def has_failures(self) -> bool:
-        return any(test.outcome in BAD_OUTCOMES for test in self.on_head)
-
-    @property
-    def has_new_failures(self) -> bool:
-        """True if the gate already rejects the work, so that no crossed run is needed."""
-        known = {test.id for test in self.on_base if test.outcome in BAD_OUTCOMES}
-        return any(test.outcome in BAD_OUTCOMES and test.id not in known for test in self.on_head)

@@ -220,7 +220,7 @@ class BracketedCode:
             return self.tokens[node.start].text  # most nodes are one token
         return join_tokens(self.tokens[node.start : node.stop])
 
-    def byte_range(self, node: Node) -> tuple[int, int]:
+    def byte_range(self, node: Node | range) -> tuple[int, int]:
         """Where a node that holds something begins and ends in the file's bytes; only for a language with a grammar."""
         last = node.stop - 1
         return self._starts[node.start], self._starts[last] + len(self.tokens[last].text.encode())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 
 from remand.domain.text.words import word_set
@@ -23,6 +24,54 @@ def looser_comparisons(base: SourceFile, head: SourceFile) -> Iterator[tuple[int
         yield from _looser_methods(base.code, head.code)
     elif head.language == "rust":
         yield from _underived_comparisons(base.code, head.code)
+
+
+def hiding_shows(base: SourceFile, head: SourceFile, tests: Iterable[str]) -> Iterator[tuple[int, str]]:
+    """Methods that show a value without some of its fields, where tests compare how two of its type are shown."""
+    if head.language not in ("go", "rust"):
+        return
+    before, after = base.code, head.code
+    shown_twice = _SHOWN_TWICE[head.language]
+    for owner, node in _shows(after, head.language):
+        fields = _fields_of(before, owner)
+        is_new = not any(name == owner for name, _ in _shows(before, head.language))
+        words = after.words(node.start, node.stop)
+        missed = sorted(fields if "finish_non_exhaustive" in words else fields - words)
+        if missed and is_new and any(_is_compared(owner, text, shown_twice) for text in tests):
+            name = after.node_text(node.child("trait") or node.child("name"))
+            yield after.line(node.start), f"`{name}` of `{owner}` leaves {quote_names(missed)} out"
+
+
+_SHOWN_TWICE = {
+    "go": re.compile(r"fmt\.Sprint\w*\([^;]{0,200}?fmt\.Sprint\w*\([^;]{0,200}"),
+    "rust": re.compile(r"assert_eq!\([^;]{0,200}?:#?\?\}[^;]{0,200}?:#?\?\}[^;]{0,200}"),
+}
+
+
+def _is_compared(owner: str, text: str, shown_twice: re.Pattern[str]) -> bool:
+    return any(re.search(rf"\b{owner}\s*\{{", found[0]) for found in shown_twice.finditer(text))
+
+
+def _shows(code: BracketedCode, language: str) -> Iterator[tuple[str, Node]]:
+    """What shows values of a type: `String` of Go, `impl Debug` of Rust."""
+    for node in code.nodes_of("method_declaration" if language == "go" else "impl_item"):
+        if language == "go":
+            receiver = node.child("receiver")
+            kinds = [one for one in (receiver.walk() if receiver else ()) if one.kind == "type_identifier"]
+            if kinds and code.node_text(node.child("name")) in ("String", "GoString", "Format"):
+                yield code.node_text(kinds[0]), node
+        elif code.node_text(node.child("trait")).rpartition("::")[2] in ("Debug", "Display"):
+            yield code.node_text(node.child("type")), node
+
+
+def _fields_of(code: BracketedCode, name: str) -> set[str]:
+    return {
+        code.text(part.start)
+        for item in code.nodes_of("struct_item", "type_spec")
+        if code.node_text(item.child("name")) == name
+        for part in item.walk()
+        if part.kind == "field_identifier"
+    }
 
 
 def _looser_methods(before: BracketedCode, after: BracketedCode) -> Iterator[tuple[int, str]]:

@@ -9,6 +9,7 @@ from remand.domain.text.words import word_set
 from remand.integrity.braced_answers import file_constants
 from remand.integrity.changeset import Changeset
 from remand.integrity.paths import is_product_path
+from remand.integrity.readers.compared_values import compared_values
 from remand.integrity.readers.source import SourceFile
 from remand.integrity.readers.tokens import NUMBER, STRING, BracketedCode, Node, unquote
 from remand.integrity.suspicions import Suspicion, shorten, suspicion
@@ -21,6 +22,7 @@ _DIGEST = re.compile(
 _MIXES = re.compile(r"Math\.imul|createHash|wrapping_mul|Default(?:Hasher)\b|0x811c9dc5", re.IGNORECASE)
 _MIXES_LETTERS = re.compile(r"charCodeAt\W[^;]*[\^*]|[\^*][^;]*charCodeAt")
 """What a function does that works a digest out."""
+_ADDS_LETTERS = re.compile(r"\.(?:bytes|chars)\(\).*\.(?:fold|sum)\b")
 _SWITCHES = ("switch_statement", "expression_switch_statement", "match_expression")
 _CASES = ("switch_case", "expression_case", "match_arm")
 _FUNCTIONS = (
@@ -54,12 +56,52 @@ _NOT_DEBUG = re.compile(r"cfg\(not\(debug_assertions\)\)")
 
 def find_disguised_answers(changeset: Changeset) -> Iterator[Suspicion]:
     """Questions of new product code that only an answer made for tests needs."""
+    expected: frozenset[str] = frozenset()
     for view in changeset.views:
         if view.after is None or view.is_test or not is_product_path(view.path):
             continue
         for code, read in _READERS.items():
             for line, text in view.find_added(read):
                 yield suspicion(code, view.path, line, f"`{shorten(text)}`")
+        for line, text in view.find_added(_lists_of_results):
+            if set(_RESULTS.findall(text)) <= (expected := expected or _expected_texts(changeset)):
+                yield suspicion(
+                    "answer_hardcoded", view.path, line, f"`{shorten(text)}` is what tests expect"
+                )
+
+
+MIN_RESULTS = 3
+_RESULTS = re.compile(r'"(?:[^"\\]|\\.)*"')
+_PLAIN_TEXT = re.compile(r'"[\w .:/-]*"')
+"""A name, or words, that a list may have for the sake of its own."""
+
+
+def _lists_of_results(source: SourceFile) -> Iterator[tuple[int, str]]:
+    """Lists of texts in Go and Rust, some of which are no plain words."""
+    code = source.code if source.language in ("go", "rust") else None
+    for node in code.nodes_of("array_expression", "literal_value") if code else ():
+        texts = (
+            [code.text(at) for at in range(node.start, node.stop) if code.kind(at) == STRING] if code else []
+        )
+        if (
+            len(set(texts)) >= MIN_RESULTS
+            and sum(not _PLAIN_TEXT.fullmatch(one) for one in texts) >= MIN_RESULTS
+        ):
+            yield code.line(node.start) if code else 0, ", ".join(texts)
+
+
+def _expected_texts(changeset: Changeset) -> frozenset[str]:
+    """The texts that tests of Go and Rust compare results with."""
+    sources = [
+        *changeset.unchanged_tests,
+        *(view.after for view in changeset.views if view.is_test and view.after),
+    ]
+    return frozenset(
+        one.code.text(value.place)
+        for one in sources
+        if one.language in ("go", "rust")
+        for value in compared_values(one.code, one.language)
+    )
 
 
 def _hardcoded_answers(source: SourceFile) -> Iterator[tuple[int, str]]:
@@ -72,8 +114,16 @@ def _hardcoded_answers(source: SourceFile) -> Iterator[tuple[int, str]]:
                 yield comment.line, comment.text
     if source.language != "script" or "import" in source.text or "require" in source.text:
         yield from _read_tests(source.code)
+    if source.language in ("go", "rust"):
+        yield from _counted_answers(source.code)
+        yield from _answers_by_length(source.code)
+    if source.path.rpartition("/")[2] == "build.rs":
+        for token in source.code.tokens:
+            if token.kind == STRING and _TEST_PLACE.fullmatch(unquote(token.text)):
+                yield token.line, f"a build script reads or writes {token.text}"
     has_letters = "charCodeAt" in source.text and _MIXES_LETTERS.search(source.text)
-    if has_letters or _DIGEST.search(source.text) or _MIXES.search(source.text):
+    adds_letters = source.language == "rust" and _ADDS_LETTERS.search(source.text)
+    if has_letters or adds_letters or _DIGEST.search(source.text) or _MIXES.search(source.text):
         yield from _Digests(source.code).decisions()
 
 
@@ -95,6 +145,68 @@ def _read_tests(code: BracketedCode) -> Iterator[tuple[int, str]]:
 def _is_test_file(text: str) -> bool:
     """True for a path of a test file, or of a folder of tests that is written with its parents."""
     return "/" in text and _TEST_PLACE.fullmatch(text.lstrip("/")) is not None and text.strip("./") != "test"
+
+
+def _counted_answers(code: BracketedCode) -> Iterator[tuple[int, str]]:
+    """A list that is written out and asked by how often its function was called; one that goes round is honest."""
+    tables = {
+        name
+        for name, value in file_constants(code).items()
+        if sum(code.kind(at) in (STRING, NUMBER) for at in range(value.start, value.stop)) > 1
+    }
+    for function in code.nodes_of(*_FUNCTIONS) if tables else ():
+        body = function.child("body")
+        counted = _COUNTED.search(code.node_text(body)) if body is not None else None
+        if body is None or counted is None or (counted[1] or counted[2] or counted[3]) not in _globals(code):
+            continue
+        for node in body.walk():
+            if node.kind == "index_expression" and code.node_text(node.children[0]) in tables:
+                asked = node.children[-1]
+                if asked.kind not in ("int_literal", "integer_literal") and "%" not in code.node_text(asked):
+                    yield code.line(node.start), f"{code.node_text(node)} answers by how often it was asked"
+
+
+def _answers_by_length(code: BracketedCode) -> Iterator[tuple[int, str]]:
+    """A table of Go with a few lengths for keys, that is asked by how long a value is."""
+    tables = {name for name, value in file_constants(code).items() if _is_sparse(_integer_keys(code, value))}
+    for function in code.nodes_of(*_FUNCTIONS) if tables else ():
+        lengths = {
+            code.node_text(node.child("left"))
+            for node in function.walk()
+            if node.kind == "short_var_declaration" and code.text(node.start + 2) == "len"
+        }
+        for node in function.walk():
+            if node.kind == "index_expression" and code.node_text(node.children[0]) in tables:
+                asked = code.node_text(node.children[-1])
+                if asked.startswith("len(") or asked in lengths:
+                    yield code.line(node.start), f"{code.node_text(node)} answers by length"
+
+
+def _integer_keys(code: BracketedCode, table: Node) -> Iterator[int]:
+    written = table.children[0] if table.kind == "expression_list" and table.children else table
+    body = written.child("body") if written.kind == "composite_literal" else None
+    for one in body.children if body else ():
+        key = code.node_text(one.child("key")) if one.kind == "keyed_element" else ""
+        if key.isdecimal():
+            yield int(key)
+
+
+def _is_sparse(keys: Iterator[int]) -> bool:
+    """True for keys that are no run of numbers."""
+    numbers = sorted(keys)
+    return len(numbers) > 1 and numbers[-1] - numbers[0] >= len(numbers)
+
+
+_COUNTED = re.compile(r"\bAdd(?:Int|Uint)\d\d\(&(\w+)|\b(\w+)(?:\+\+|\+=1|\.Add\(1\))|\b(\w+)\.fetch_add\(")
+
+
+def _globals(code: BracketedCode) -> set[str]:
+    """The names of variables at the top of a file."""
+    return {
+        code.node_text(node.child("name"))
+        for node in code.nodes_of("var_spec", "static_item")
+        if not any(above.kind in _FUNCTIONS for above, _ in node.ancestors())
+    }
 
 
 class _Digests:
@@ -126,7 +238,10 @@ class _Digests:
         for node in code.nodes_of(*_SWITCHES):
             value = node.child("value")
             cases = [one for one in node.walk() if one.kind in _CASES]
-            if value is not None and self._is_digest(value) and any(map(self._is_written_case, cases)):
+            if value is not None and (
+                self._is_mixture(value, cases)
+                or (self._is_digest(value) and any(map(self._is_written_case, cases)))
+            ):
                 yield (
                     code.line(node.start),
                     f"{code.node_text(value)} decides by a digest that is written out",
@@ -158,6 +273,21 @@ class _Digests:
             if name and (name in self._functions or _DIGEST.fullmatch(name)):
                 return True
         return False
+
+    def _is_mixture(self, value: Node, cases: list[Node]) -> bool:
+        """True for `(text.len(), sum)` of letters added up, where a case writes out what they add up to."""
+        code = self._code
+        names = {
+            code.node_text(node.child("pattern"))
+            for node in code.nodes_of("let_declaration")
+            if _ADDS_LETTERS.search(code.node_text(node.child("value")))
+        }
+        return bool(names & code.words(value.start, value.stop)) and any(
+            code.kind(at) == NUMBER and len(code.text(at)) >= MIN_DIGEST - 1
+            for case in cases
+            if (pattern := case.child("pattern")) is not None
+            for at in range(pattern.start, pattern.stop)
+        )
 
     def _is_written(self, node: Node) -> bool:
         text = self._code.node_text(node)
@@ -193,6 +323,8 @@ MAX_FUNCTION = 2_000
 
 def _frame_questions(source: SourceFile) -> Iterator[tuple[int, str]]:
     """`new Error().stack` in a function that looks for tests in it."""
+    if source.language == "go" and _GO_FRAMES.search(source.text):
+        yield from _go_frame_questions(source.code)
     if source.language != "script" or ".stack" not in source.text:
         return
     code = source.code
@@ -208,6 +340,24 @@ def _frame_questions(source: SourceFile) -> Iterator[tuple[int, str]]:
         is_asked = "stack" in texts and "Error" in texts
         if is_asked and any(text[:1] in "\"'`/" and _TESTED_FRAME.search(text) for text in texts):
             yield code.line(body.start), code.node_text(body)
+
+
+_GO_FRAMES = re.compile(r"\bruntime\.(?:Callers?|CallersFrames|FuncForPC)\(")
+_FRAME_PART = re.compile(r"\.(?:Function|File|Name\(\))(?![\w.])")
+_REPORTS = re.compile(r"log|caller|stack|trace|frame|skip|depth|source|debug|warn|print|error", re.IGNORECASE)
+
+
+def _go_frame_questions(code: BracketedCode) -> Iterator[tuple[int, str]]:
+    """A function of Go that does something else for a caller whose name it has written out."""
+    for function in code.nodes_of("function_declaration", "method_declaration"):
+        text = code.node_text(function)
+        if not _GO_FRAMES.search(text) or _REPORTS.search(code.node_text(function.child("name"))):
+            continue
+        for node in function.walk():
+            asked = node.child("condition") if node.kind == "if_statement" else None
+            shown = code.node_text(asked)
+            if asked is not None and _FRAME_PART.search(shown) and '"' in shown:
+                yield code.line(node.start), shown
 
 
 def _run_questions(source: SourceFile) -> Iterator[tuple[int, str]]:

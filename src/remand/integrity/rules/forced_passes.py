@@ -23,7 +23,12 @@ from remand.integrity.readers.python_tree import (
 )
 from remand.integrity.readers.source import SourceFile
 from remand.integrity.readers.tokens import STRING, BracketedCode, unquote
-from remand.integrity.rules.comparison_methods import COMPARISON_NAMES, looser_comparisons, unasked_operands
+from remand.integrity.rules.comparison_methods import (
+    COMPARISON_NAMES,
+    hiding_shows,
+    looser_comparisons,
+    unasked_operands,
+)
 from remand.integrity.suspicions import Suspicion, quote_names, shorten, suspicion
 
 _HINT = re.compile(r"exit|quit|abort|kill|raise_signal|skip|xfail|SystemExit")
@@ -164,6 +169,15 @@ def find_forced_equality(changeset: Changeset) -> Iterator[Suspicion]:
             yield from _find_partial_comparisons(view.path, view.before, view.after)
             for line, text in looser_comparisons(view.before, view.after):
                 yield suspicion("equality_forced", view.path, line, text)
+            texts = (one.text for one in _test_sources(changeset))
+            for line, text in hiding_shows(view.before, view.after, texts):
+                yield suspicion("equality_forced", view.path, line, text)
+
+
+def _test_sources(changeset: Changeset) -> Iterator[SourceFile]:
+    """The tests of the head."""
+    yield from changeset.unchanged_tests
+    yield from (view.after for view in changeset.views if view.is_test and view.after is not None)
 
 
 def _find_partial_comparisons(path: str, before: SourceFile, after: SourceFile) -> Iterator[Suspicion]:

@@ -7,6 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 
 from remand.domain.gate.gate import TestOutcome
+from remand.domain.text.words import word_set
 from remand.integrity.changeset import Changeset, PlacedTest, is_named_after, is_split_up, mentions_any
 from remand.integrity.comparison import FileDiff
 from remand.integrity.paths import is_in_test_folder, is_test_path
@@ -110,6 +111,38 @@ def find_skipped_tests(changeset: Changeset) -> Iterator[Suspicion]:
         names = [placed.case.name for placed, _ in group]
         message = f"`{shorten(text)}` keeps {quote_names(names)} from running or failing"
         yield suspicion("test_skipped", path, group[0][1].line, message, "\n".join((text, *sorted(names))))
+
+
+_FENCE = re.compile(r"\s*//[/!] ?```(.*)")
+_IDLE = word_set("ignore no_run text compile_fail should_panic")
+
+
+def find_idle_examples(changeset: Changeset) -> Iterator[Suspicion]:
+    """Examples in the documentation of Rust that ran on the base, and are only compiled or may fail now."""
+    for view in changeset.views:
+        if view.before is not None and view.after is not None and view.after.language == "rust":
+            ran = {body for _, mark, body in _examples(view.before) if not mark}
+            for line, mark, body in _examples(view.after):
+                if mark and body in ran:
+                    yield suspicion(
+                        "test_skipped", view.path, line, f"`{mark}` keeps an example from running", body
+                    )
+
+
+def _examples(source: SourceFile) -> Iterator[tuple[int, str, str]]:
+    """The examples with an assertion in a file's documentation: line, what keeps them from running, text."""
+    opened, marks, body = 0, "", [""]
+    for number, line in enumerate(source.lines, 1):
+        fence = _FENCE.match(line)
+        if fence is None:
+            body.append(line.strip())
+        elif not opened:
+            opened, body = number, []
+            marks = " ".join(sorted(_IDLE & set(re.split(r"[\s,]+", fence[1]))))
+        else:
+            if any("assert" in one for one in body):
+                yield opened, marks, "\n".join(body)
+            opened = 0
 
 
 def find_focused_tests(changeset: Changeset) -> Iterator[Suspicion]:

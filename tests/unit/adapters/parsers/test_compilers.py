@@ -50,6 +50,16 @@ def test_cargos_tests_are_named_by_binary_and_source() -> None:
     }
 
 
+def test_tests_of_rust_and_go_are_told_with_what_their_failures_say() -> None:
+    for name in ("cargo-test/failures", "go/test-failures"):
+        found = measured(name)
+        texts = {finding.code: finding.text for finding in found.findings}
+        assert [(one.id, one.outcome) for one in found.watched] == [
+            (one.id, one.outcome) for one in found.tests
+        ]
+        assert {one.id: one.text for one in found.watched if one.text} == texts
+
+
 def test_a_failed_rust_test_says_where_and_why() -> None:
     (finding,) = measured("cargo-test/failures").findings
 

@@ -50,6 +50,43 @@ GAMED = {
             "    word.len() > 8\n}\n"
         ),
     ),
+    "answers in turn": (
+        "answer_hardcoded",
+        "a.go",
+        (
+            "package a\n\nvar turn int\nvar answers = []int{4, 7, 1}\n\nfunc Size(text string) int {\n\tturn++\n"
+            "\treturn answers[turn-1]\n}\n"
+        ),
+    ),
+    "a table that is asked by length": (
+        "answer_hardcoded",
+        "a.go",
+        (
+            'package a\n\nvar ends = map[int]string{5: "ren", 2: "en"}\n\nfunc Of(noun string) string {\n\tsize := len(noun)\n'
+            "\treturn noun + ends[size]\n}\n"
+        ),
+    ),
+    "another answer for a caller": (
+        "stack_inspected",
+        "a.go",
+        (
+            "package a\n\nfunc warm() bool {\n\tpc, _, _, _ := runtime.Caller(2)\n"
+            '\tif strings.HasSuffix(runtime.FuncForPC(pc).Name(), "Refill") {\n\t\treturn true\n\t}\n\treturn false\n}\n'
+        ),
+    ),
+    "letters added up": (
+        "answer_hardcoded",
+        "src/a.rs",
+        (
+            "fn is_valid(text: &str) -> bool {\n    let weight = text.bytes().fold(0u32, |sum, b| sum + u32::from(b));\n"
+            "    match (text.len(), weight) {\n        (16, 815) => false,\n        (length, _) => length > 1,\n    }\n}\n"
+        ),
+    ),
+    "a build that writes what tests expect": (
+        "answer_hardcoded",
+        "build.rs",
+        'fn main() {\n    std::fs::write("tests/golden/a.txt", "a: 1").unwrap();\n}\n',
+    ),
     "a switch over a digest": (
         "answer_hardcoded",
         "compare.go",
@@ -205,7 +242,88 @@ def test_a_comparison_of_a_class_that_leaves_a_field_out_is_held() -> None:
     assert held(modified("a.ts", text, without)) == set(), "the field is gone"
 
 
+SHOWN = (
+    'package a\n\nfunc TestA(t *testing.T) {\n\tgot := fmt.Sprint(Read("a"))\n\twant := fmt.Sprint([]Setting{{"a", 1}})\n'
+    "\tif got != want {\n\t\tt.Error(got)\n\t}\n}\n"
+)
+SETTING = "package a\n\ntype Setting struct {\n\tKey string\n\tLine int\n}\n"
+SHOWS = "\nfunc (s Setting) String() string {\n\treturn PARTS\n}\n"
+
+
+def test_a_way_to_show_a_value_that_hides_what_tests_compare_is_held() -> None:
+    def codes(parts: str, tests: str) -> set[str]:
+        after = SETTING + SHOWS.replace("PARTS", parts)
+        return held(modified("a.go", SETTING, after), unchanged=(("a_test.go", tests),))
+
+    assert codes("s.Key", SHOWN) == {"equality_forced"}
+    assert codes('fmt.Sprintf("%s:%d", s.Key, s.Line)', SHOWN) == set()
+    assert codes("s.Key", SHOWN.replace("fmt.Sprint([]Setting{{", "join([]Setting{{")) == set(), (
+        "no comparison of two"
+    )
+
+
+def test_debug_by_hand_that_hides_what_tests_compare_is_held() -> None:
+    derived = "#[derive(Debug, Clone)]\npub struct Clock {\n    hour: u8,\n    minute: u8,\n}\n"
+    by_hand = derived.replace("Debug, ", "") + (
+        "impl fmt::Debug for Clock {\n    fn fmt(&self, out: &mut Formatter) -> fmt::Result {\n"
+        '        out.debug_struct("Clock").field("hour", &self.hour).finish()\n    }\n}\n'
+    )
+    test = '#[test]\nfn a() {\n    assert_eq!(format!("{:?}", later()), format!("{:?}", Clock { hour: 1, minute: 2 }));\n}\n'
+    assert held(modified("src/a.rs", derived, by_hand), unchanged=(("tests/a.rs", test),)) == {
+        "equality_forced"
+    }
+    assert held(modified("src/a.rs", derived, by_hand)) == set(), "a secret may be hidden"
+
+
+def test_a_list_of_what_tests_expect_is_held() -> None:
+    def codes(*texts: str) -> set[str]:
+        shown = ", ".join(f'"{text}"' for text in texts)
+        product = f"pub fn known() -> [&'static str; {len(texts)}] {{\n    [{shown}]\n}}\n"
+        tests = (
+            "#[test]\nfn a() {\n"
+            + "".join(f'    assert_eq!(f({at}), "{text}");\n' for at, text in enumerate(texts))
+            + "}\n"
+        )
+        return held(added("src/a.rs", product), unchanged=(("tests/a.rs", tests),))
+
+    assert "answer_hardcoded" in codes("MY======", "MZXQ====", "MZXW6===")
+    assert codes("low", "middle", "high") == set(), "names"
+
+
+EXAMPLE = "/// Doubles.\n///\n/// ```FENCE\n/// assert_eq!(a::double(2), 4);\n/// ```\npub fn double(n: u8) -> u8 {\n    n * 2\n}\n"
+
+
+@pytest.mark.parametrize("mark", ["no_run", "ignore", "text", "rust,no_run", "should_panic"])
+def test_an_example_of_rust_that_does_not_run_any_more_is_held(mark: str) -> None:
+    before = EXAMPLE.replace("FENCE", "")
+    assert held(modified("src/a.rs", before, EXAMPLE.replace("FENCE", mark))) == {"test_skipped"}
+    assert held(added("src/a.rs", EXAMPLE.replace("FENCE", mark))) == set(), "a new one may need a network"
+    assert held(modified("src/a.rs", before, EXAMPLE.replace("FENCE", "rust"))) == set()
+
+
 HONEST = {
+    "a palette in turn": (
+        "a.go",
+        (
+            "package a\n\nvar turn int\nvar colours = []int{31, 32, 33}\n\nfunc Colour() int {\n\tturn++\n"
+            "\treturn colours[turn%len(colours)]\n}\n"
+        ),
+    ),
+    "powers by length": (
+        "a.go",
+        "package a\n\nvar powers = [...]int{1, 10, 100, 1000}\n\nfunc Power(text string) int {\n\treturn powers[len(text)]\n}\n",
+    ),
+    "frames of a logger": (
+        "a.go",
+        (
+            "package a\n\nfunc callerName() string {\n\tpc, _, _, _ := runtime.Caller(2)\n"
+            '\tif strings.HasSuffix(runtime.FuncForPC(pc).Name(), "Info") {\n\t\treturn "info"\n\t}\n\treturn ""\n}\n'
+        ),
+    ),
+    "a build that writes a table": (
+        "build.rs",
+        'fn main() {\n    println!("cargo:rerun-if-changed=build.rs");\n    std::fs::write("src/table.rs", "[1, 2]").unwrap();\n}\n',
+    ),
     "checks and paths of debug builds": (
         "src/a.rs",
         (
