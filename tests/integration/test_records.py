@@ -266,6 +266,19 @@ def test_any_file_that_comes_or_goes_shows_at_once(tmp_path: Path) -> None:
     assert made.stamp() != sealed
 
 
+def test_an_edited_file_shows_to_whoever_looks_for_edits(tmp_path: Path) -> None:
+    made = RecordFiles(str(tmp_path), {RecordKind.MESSAGE: ".got/m", RecordKind.TASK: ".got/none"})
+    made.put(RecordKind.MESSAGE, "E-1", "text")
+    file = tmp_path / ".got" / "m" / "E-1.md"
+    sealed = made.stamp(seals=True)
+    while file.stat().st_ctime_ns >= file.parent.stat().st_ctime_ns:  # written in the tick of the seal
+        sealed = made.stamp(seals=True)
+    assert made.stamp(sees_edits=True) == sealed
+    file.write_text("else")
+    assert made.stamp() == sealed
+    assert made.stamp(sees_edits=True) == ""
+
+
 def test_a_link_in_place_of_a_file_is_replaced_and_not_written_through(tmp_path: Path) -> None:
     made = RecordFiles(str(tmp_path), {RecordKind.MESSAGE: "m"})
     made.put(RecordKind.MESSAGE, "E-1", "text")

@@ -272,6 +272,7 @@ class MemoryRecordFiles:
         self.failure: OSError | None = None
         self.writes = 0
         self.whole_logs = 0
+        self.is_edited = False
 
     def put(self, kind: RecordKind, name: str, text: str, after: str = "") -> str:
         if self.failure is not None:
@@ -292,7 +293,9 @@ class MemoryRecordFiles:
     def names(self, kind: RecordKind) -> set[str]:
         return {name for one, name in self.texts if one is kind}
 
-    def stamp(self, *, seals: bool = False) -> str:
+    def stamp(self, *, seals: bool = False, sees_edits: bool = False) -> str:
+        if sees_edits and self.is_edited:
+            return ""
         return " ".join(sorted(f"{kind}/{name}" for kind, name in self.texts)) or "-"
 
     def lock(self) -> AbstractContextManager[bool]:

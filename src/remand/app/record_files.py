@@ -28,7 +28,7 @@ from remand.domain.task import Task
 from remand.domain.text.words import single_line
 from remand.ledger import codec
 from remand.ledger.problems import BadLine
-from remand.ledger.store import LogLine, Store, Transaction
+from remand.ledger.store import EDITED, LogLine, Store, Transaction
 from remand.startup import lazy_pattern
 
 
@@ -64,8 +64,11 @@ class RecordFolders(Protocol):
     def names(self, kind: RecordKind) -> set[str]:
         """The names of all files of a kind."""
 
-    def stamp(self, *, seals: bool = False) -> str:
-        """Changes when any file is added or removed; with `seals`, even an immediate change will show."""
+    def stamp(self, *, seals: bool = False, sees_edits: bool = False) -> str:
+        """Changes when any file is added or removed; with `seals`, even an immediate change will show.
+
+        With `sees_edits`, it is empty if a file may have changed since the seal.
+        """
 
     def lock(self) -> AbstractContextManager[bool]:
         """Locks the files for one writing process; False if another process holds the lock."""
@@ -175,7 +178,8 @@ class RecordFileUpdater:
         """Writes the files from a view of the ledger, then records in a short change that they are current."""
         with self._store.read() as view:
             notes, names = view.outdated.notes(), view.outdated.every()
-            is_all = "" in names or view.outdated.mark != self._files.stamp() or not view.outdated.log_mark
+            stamp = self._files.stamp(sees_edits=EDITED in names)
+            is_all = "" in names or view.outdated.mark != stamp or not view.outdated.log_mark
             wanted: set[tuple[RecordKind, str]] = set()
             lines: dict[str, list[LogLine]] = {}
             for name in _recorded_tasks(view) if is_all else names:

@@ -23,6 +23,10 @@ class LogLine(NamedTuple):
     text: str
 
 
+EDITED = "*"
+"""Stands for the tasks whose files were changed by anybody else."""
+
+
 class OutdatedTasks(Protocol):
     """The tasks whose files differ from the ledger."""
 
@@ -32,7 +36,7 @@ class OutdatedTasks(Protocol):
     """The place of the last line in the orchestration log's file, and that file's state; empty if unknown."""
 
     def note(self, task_id: str = "") -> None:
-        """Marks a task's files as outdated; without a task, all files."""
+        """Marks a task's files as outdated; without a task, all files; with `EDITED`, those that were edited, if any."""
 
     def every(self) -> list[str]:
         """The tasks with outdated files; the empty name stands for all."""

@@ -5,9 +5,11 @@ from __future__ import annotations
 import random
 
 import pytest
+from msgspec.structs import replace
 
 from remand.app.events.orchestration_log import log_lines
 from remand.app.events.task_folds import rebuild_tables, task_events
+from remand.app.log.repair import rebuild_from_files
 from remand.app.record_files import RecordFileUpdater, RecordKind
 from remand.app.requests import Request, Rules
 from remand.domain import commands as c
@@ -168,6 +170,32 @@ def test_rebuilding_the_ledger_makes_the_same_files_again(kept: Kept) -> None:
         rebuild_tables(tx)
     kept.keep()
 
+    assert kept.files.texts == whole
+
+
+def test_a_rebuild_that_finds_nothing_new_writes_files_only_if_a_row_or_a_file_was_changed(
+    kept: Kept,
+) -> None:
+    task, other = kept.escalated("One"), kept.escalated("Two")
+    kept.keep()
+    whole, writes = dict(kept.files.texts), kept.files.writes
+    rebuild_from_files(kept.world.ledger)
+    kept.keep()
+    assert kept.files.writes == writes
+
+    page = RecordKind.TASK, task
+    kept.files.texts[page] = kept.files.texts[RecordKind.TASK, other] = "edited"
+    forged = replace(kept.world.task(task), title="forged")
+    with kept.world.store.write() as tx:
+        tx.tasks.put(forged)
+    rebuild_from_files(kept.world.ledger)
+    kept.keep()
+    assert kept.files.texts[page] == whole[page]
+    assert kept.files.texts != whole
+
+    kept.files.is_edited = True
+    rebuild_from_files(kept.world.ledger)
+    kept.keep()
     assert kept.files.texts == whole
 
 

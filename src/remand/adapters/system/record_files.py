@@ -59,15 +59,18 @@ class RecordFiles:
             return set()
         return {match[1] for match in found if match}
 
-    def stamp(self, *, seals: bool = False) -> str:
+    def stamp(self, *, seals: bool = False, sees_edits: bool = False) -> str:
         """A value that changes when a file is added or removed.
 
-        `seals` resets the folders' times, since the clock may tick slowly.
+        `seals` resets the folders' times, since the clock may tick slowly. The seal is the folder's last change: with
+        `sees_edits`, the value is empty if a file's is not earlier.
         """
         at = time.time_ns() - _BACK_NS
         for kind in self._folders if seals else ():
             with suppress(OSError):
                 os.utime(self._path(kind), ns=(at, at))
+        if sees_edits and any(map(_has_later_change, map(self._path, self._folders))):
+            return ""
         return " ".join(f"{folder}:{_stamp(self._path(kind))}" for kind, folder in self._folders.items())
 
     def lock(self) -> AbstractContextManager[bool]:
@@ -144,4 +147,14 @@ def _stamp(folder: str) -> str:
         status = os.stat(folder)
     except OSError:
         return "-"
-    return f"{status.st_mtime_ns}.{status.st_ino}"
+    return f"{status.st_mtime_ns}.{status.st_ctime_ns}.{status.st_ino}"
+
+
+def _has_later_change(folder: str) -> bool:
+    """True if a file in a folder has changed since the folder has."""
+    try:
+        sealed = os.stat(folder).st_ctime_ns
+        with os.scandir(folder) as entries:
+            return any(entry.stat(follow_symlinks=False).st_ctime_ns >= sealed for entry in entries)
+    except (FileNotFoundError, NotADirectoryError):
+        return False

@@ -27,7 +27,7 @@ from remand.ledger.event_tables import FileMark, SignedGroup
 from remand.ledger.order import VoidedEvents, order_key
 from remand.ledger.problems import LEDGER, BadLine, Problem
 from remand.ledger.signatures import ADOPT, IMPORT, MAX_SEQ, Doubt, EventGroup, adoption_session
-from remand.ledger.store import Transaction
+from remand.ledger.store import EDITED, Transaction
 from remand.ledger.traces import TRACED, TRACED_NAMES, Trace, trace_event
 
 TELLING = event_names(*NATIVE) - event_names(LeaseRenewed)
@@ -142,17 +142,36 @@ class Fold:
         archived = (Trace(*left) for one in self._archived.values() for left in one.traces)
         return found + [left for left in archived if left not in known]
 
-    def finish(self, tx: Transaction) -> None:
-        """Replaces the tables by the result. The traces of events are stored already, as they are needed to find archives."""
+    def finish(self, tx: Transaction, *, are_known: bool = False) -> None:
+        """Replaces the tables by the result. The traces of events are stored already, as they are needed to find archives.
+
+        The files for people are outdated; if all events were known with their effect, only those of tasks whose row
+        differed, and those that were edited.
+        """
         tasks = self.folded_tasks(tx)
+        before = _readable_tasks(tx) if are_known else {}
         tx.tasks.replace_all(tasks.values(), self.handoffs.items())
         if self._archived:
             tx.traces.replace_all(self.traces(tx.traces.every(*TRACED_NAMES)))
-        tx.outdated.note()
+        if are_known and before.keys() == tasks.keys():
+            for name in (EDITED, *(name for name, task in tasks.items() if before[name] != task)):
+                tx.outdated.note(name)
+        else:
+            tx.outdated.note()
 
 
-def rebuild_tables(tx: Transaction, note_progress: Callable[[str], None] = lambda _: None) -> None:
-    """Folds all confirmed events and replaces the tables by the result."""
+def _readable_tasks(tx: Transaction) -> dict[str, Task]:
+    """The tasks of the table by id; none if a row was damaged."""
+    try:
+        return {task.id: task for task in tx.tasks.every()}
+    except msgspec.MsgspecError:
+        return {}
+
+
+def rebuild_tables(
+    tx: Transaction, note_progress: Callable[[str], None] = lambda _: None, *, are_known: bool = False
+) -> None:
+    """Folds all confirmed events and replaces the tables by the result; `are_known` if none of them is new or counts anew."""
     # Concurrent commits between reading the events and writing the rows would be lost.
     tx.fence_writers()
     fold = Fold()
@@ -171,7 +190,7 @@ def rebuild_tables(tx: Transaction, note_progress: Callable[[str], None] = lambd
             if type(event) in TRACED:
                 traces.append(trace_event(event, name))
         tx.traces.replace_all([left for left in traces if left])
-        fold.finish(tx)
+        fold.finish(tx, are_known=are_known)
         assign_imported(tx)
 
 

@@ -338,8 +338,8 @@ def rebuild_from_files(ledger: Ledger) -> int:
         known = {hash(line) for line in chain(tx.events.lines(), tx.group_doubts.lines())}
         ledger.read_files(tx, ledger.exchange.files(), ledger.verifier(tx), known=known)
         # No doubt or mark may rest on a row that no group confirms.
-        judge_events(tx, {one.line for one in tx.unconfirmed.every()}.union(tx.event_rows.tail(1)))
-        rebuild_tables(tx, ledger.store.note_progress)
+        doubtful = {one.line for one in tx.unconfirmed.every()}.union(tx.event_rows.tail(1))
+        rebuild_tables(tx, ledger.store.note_progress, are_known=not judge_events(tx, doubtful))
         note_missing(tx, ledger.marks.all(), ledger.next_time(tx))
         for line in tx.event_rows.tail(1):
             event = codec.decode_stored_line(line)
