@@ -81,7 +81,7 @@ def _fold(
     Those with which handoffs start are read only if a rejection names no task. Of a task that was added, only its node
     is in memory: most of a large ledger's events are such.
     """
-    describe = _described if has_texts else _outlined
+    describe = _node_or_event if has_texts else _outline_or_event
     kept = [(_place(event), describe(event)) for event in read(_HANDLERS.keys()) if event.name in _HANDLERS]
     is_unclear = any(isinstance(event, _REJECTIONS) and not event.task_id for _, event in kept)
     fold = _Fold(_handed_tasks(read(_STARTS)) if is_unclear else {})
@@ -103,14 +103,14 @@ def _place(event: Event) -> EventPlace:
     return time, intern(session), seq, event_id
 
 
-def _described(event: Event) -> Event | _Description:
+def _node_or_event(event: Event) -> Event | _Description:
     """An event, or the node that it adds."""
     return (isinstance(event, tasks.TaskAdded) and _description_of(event)) or event
 
 
-def _outlined(event: Event) -> Event | _Description:
+def _outline_or_event(event: Event) -> Event | _Description:
     """The same, with a hash of the node's texts in place of them."""
-    found = _described(event)
+    found = _node_or_event(event)
     if not isinstance(found, _Description):
         return found
     node = GraphNode(id=found.node.id, node_type=found.node.node_type, content="", properties={})
@@ -169,10 +169,12 @@ class _Fold:
         if place[-1] and place == self._place:
             return
         self._place = place
-        is_node = isinstance(event, _Description)
-        why = self._add(event) if is_node else _HANDLERS[event.name](self, event)
+        if isinstance(event, _Description):
+            name, why = _ADDED, self._add(event)
+        else:
+            name, why = event.name, _HANDLERS[event.name](self, event)
         if why:
-            self._misfits.append((place, _ADDED if is_node else event.name, why))
+            self._misfits.append((place, name, why))
 
     def conflicts(self) -> list[EventConflict]:
         """Events that could not be applied, in order."""
