@@ -23,14 +23,12 @@ SQL = "SQLite's json_extract over the ledger's lines, grouped"
 COMMAND, TABLES = "remand analyze rejections --json", "the same for people"
 BY_TASK = "the same --by task"
 CLI = (sys.executable, "-m", "remand.interfaces.cli.entry")
-REPORTS = {
-    "analyze runs": (3.0, 200),
-    "analyze rework": (3.0, 0),
-    "graph stats": (0, 200),
-    "task list": (0, 0),
-    "log verify": (0, 0),
-}
-"""The other commands that read a whole ledger, with the most CPU seconds and megabytes that each should take at full size."""
+REPORTS = dict.fromkeys(
+    ("analyze runs", "analyze rework", "graph stats", "task list", "review list"), (3.0, 200)
+) | dict.fromkeys(("lockout list", "inbox", "top", "log verify"), (0.0, 0))
+"""The other commands that read much of a ledger, with the most CPU seconds and megabytes that each should take at full size."""
+MOST_PRINTED = 64
+"""How many kilobytes a report for people has at most: it is a page, however large the ledger is."""
 _COUNTED = """
 SELECT json_extract(CAST(line AS TEXT), '$.rejection.reason_type'), json_extract(CAST(line AS TEXT), '$.agent'), count(*)
 FROM event
@@ -78,9 +76,15 @@ def _print_reports(report: Report, repo: str, events: int) -> None:
     """The other reports on a ledger of this size; the goals are for a million events, in proportion."""
     costs = {name: command_cost([*CLI, "-C", repo, *name.split()]) for name in REPORTS}
     report.table(
-        ("report for people", "s", "CPU s", "peak MB"),
+        ("report for people", "s", "CPU s", "peak MB", "kB printed"),
         [
-            (name, figure(one.seconds), figure(one.cpu), f"{one.peak / 1e6:.0f}")
+            (
+                name,
+                figure(one.seconds),
+                figure(one.cpu),
+                f"{one.peak / 1e6:.0f}",
+                figure(one.printed / 1e3),
+            )
             for name, one in costs.items()
         ],
     )
@@ -90,6 +94,8 @@ def _print_reports(report: Report, repo: str, events: int) -> None:
             report.goal(f"{what}: CPU", costs[name].cpu, most=seconds * events / 1e6, unit="s")
         if megabytes:
             report.goal(f"{what}: peak memory", costs[name].peak / 1e6, most=megabytes, unit="MB")
+    longest = max(one.printed for one in costs.values()) / 1e3
+    report.goal(f"the longest report for people, {events:,} events", longest, most=MOST_PRINTED, unit="kB")
 
 
 def prepare(argument: str) -> float:

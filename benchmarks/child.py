@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
+from tempfile import TemporaryFile
 
 _PATIENCE = 900.0
 
@@ -22,6 +23,8 @@ class Cost:
     """The most bytes the process held at once."""
     cpu: float = 0.0
     """The seconds a core was at work for it, from start to end: what is left of noise when others use the cores, too."""
+    printed: int = 0
+    """How many bytes a program wrote to standard output."""
 
 
 def cost(work: Callable[[str], float], argument: str) -> Cost:
@@ -59,10 +62,17 @@ def _peak() -> int:
 def command_cost(command: Sequence[str]) -> Cost:
     """Runs a program from start to end."""
     start = time.perf_counter()
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
-    _, status, usage = os.wait4(process.pid, 0)
+    with TemporaryFile() as output:
+        process = subprocess.Popen(command, stdout=output)
+        _, status, usage = os.wait4(process.pid, 0)
+        seconds = time.perf_counter() - start
+        printed = os.fstat(output.fileno()).st_size
     process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode:
         raise RuntimeError(f"{' '.join(command)} ended with {process.returncode}")
-    seconds = time.perf_counter() - start
-    return Cost(seconds=seconds, peak=usage.ru_maxrss * 1024, cpu=usage.ru_utime + usage.ru_stime)
+    return Cost(
+        seconds=seconds,
+        peak=usage.ru_maxrss * 1024,
+        cpu=usage.ru_utime + usage.ru_stime,
+        printed=printed,
+    )

@@ -178,6 +178,8 @@ class RecordFileUpdater:
         """Writes the files from a view of the ledger, then records in a short change that they are current."""
         with self._store.read() as view:
             notes, names = view.outdated.notes(), view.outdated.every()
+            if EDITED in names:  # lines that the table lost or has otherwise show as an edit
+                self._write_days(view, {*view.log_lines.days(), *self._files.names(RecordKind.LOG)})
             stamp = self._files.stamp(sees_edits=EDITED in names)
             is_all = "" in names or view.outdated.mark != stamp or not view.outdated.log_mark
             wanted: set[tuple[RecordKind, str]] = set()

@@ -144,8 +144,11 @@ class GroupTable(Protocol):
     def imports(self) -> list[SignedGroup]:
         """The groups that name imported lines of GoT tools."""
 
-    def every(self) -> Iterator[SignedGroup]:
-        """All groups, session by session, by their first number."""
+    def every(self, *, is_form_known: bool = False) -> Iterator[SignedGroup]:
+        """All groups, session by session, by their first number.
+
+        Their lines are examined again, which takes several times as long, unless only their meaning matters.
+        """
 
 
 class GroupDoubts(Protocol):

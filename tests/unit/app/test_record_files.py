@@ -199,6 +199,20 @@ def test_a_rebuild_that_finds_nothing_new_writes_files_only_if_a_row_or_a_file_w
     assert kept.files.texts == whole
 
 
+def test_a_rebuild_restores_lines_that_the_table_of_the_log_lost(kept: Kept) -> None:
+    task = kept.escalated()
+    kept.keep()
+    whole, lines = dict(kept.files.texts), kept.whole_log()
+    with kept.world.store.write() as tx:
+        tx.log_lines.put(task, [])
+    rebuild_from_files(kept.world.ledger)
+    kept.keep()
+
+    assert kept.files.texts == whole
+    with kept.world.store.read() as view:
+        assert [line.text for line in view.log_lines.of_task(task)] == lines
+
+
 def test_older_events_of_another_ledger_find_their_place_in_the_log(kept: Kept) -> None:
     there = Kept()
     there.world = FakeLedger(

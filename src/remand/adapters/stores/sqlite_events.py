@@ -162,8 +162,9 @@ class SqliteGroups(Table):
     def imports(self) -> list[SignedGroup]:
         return list(_groups(self._db.rows(_IMPORT_GROUPS)))
 
-    def every(self) -> Iterator[SignedGroup]:
-        return _groups(self._db.rows(_GROUPS), signatures.decode_group)
+    def every(self, *, is_form_known: bool = False) -> Iterator[SignedGroup]:
+        read = signatures.decode_stored_group if is_form_known else signatures.decode_group
+        return _groups(self._db.rows(_GROUPS), read)
 
 
 def named_tasks(group: EventGroup) -> set[str]:

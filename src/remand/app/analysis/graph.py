@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
+from functools import partial
+from hashlib import sha256
+from operator import itemgetter
+from sys import intern
 from typing import Any
 
 import msgspec
 
+from remand.app.events.signatures import confirmed_events
 from remand.domain import ids
 from remand.domain.events import tasks
 from remand.domain.events.catalogue import Unknown
@@ -27,6 +32,7 @@ from remand.domain.record import Record
 from remand.domain.rejection import TaskRejection
 from remand.domain.task import EventConflict
 from remand.ledger.order import EventPlace, order_key
+from remand.ledger.store import Transaction
 
 _CONTENT = ("title", "name", "message", "content", "text", "summary")
 """The text fields of nodes of GoT tools; the first existing one is used."""
@@ -46,34 +52,79 @@ class GraphView(Record, kw_only=True):
     conflicts: list[EventConflict]
 
 
-def fold_graph(events: Iterable[Event], statuses: Mapping[str, str] | None = None) -> GraphView:
-    """Folds events in any order and number of copies. `statuses` are the statuses of tasks by id."""
-    handed, kept = _handed_tasks(events)
-    fold = _Fold(handed)
-    kept.sort(key=order_key)
+def read_graph(view: Transaction, statuses: Mapping[str, str] | None = None) -> GraphView:
+    """The graph of a ledger. `statuses` are the statuses of tasks by id."""
+    return _fold(partial(confirmed_events, view), statuses or {}, has_texts=True)
+
+
+def count_graph(view: Transaction) -> dict[str, Any]:
+    """Figures about the graph of a ledger, which is built without the texts of tasks."""
+    return graph_stats(_fold(partial(confirmed_events, view), {}, has_texts=False))
+
+
+def fold_graph(
+    events: Iterable[Event], statuses: Mapping[str, str] | None = None, *, has_texts: bool = True
+) -> GraphView:
+    """The graph of events in any order and number of copies."""
+    given = list(events)
+    return _fold(lambda _: given, statuses or {}, has_texts=has_texts)
+
+
+def _fold(
+    read: Callable[[Collection[str]], Iterable[Event]],
+    statuses: Mapping[str, str],
+    *,
+    has_texts: bool,
+) -> GraphView:
+    """Folds the events with the names it asks for; others may be among them.
+
+    Those with which handoffs start are read only if a rejection names no task. Of a task that was added, only its node
+    is in memory: most of a large ledger's events are such.
+    """
+    describe = _node_or_event if has_texts else _outline_or_event
+    kept = [(_place(event), describe(event)) for event in read(_HANDLERS.keys()) if event.name in _HANDLERS]
+    is_unclear = any(isinstance(event, _REJECTIONS) and not event.task_id for _, event in kept)
+    fold = _Fold(_handed_tasks(read(_STARTS)) if is_unclear else {})
+    kept.sort(key=itemgetter(0))
     kept.reverse()
     while kept:  # an event is freed once the graph has it
-        fold.apply(kept.pop())
+        fold.apply(*kept.pop())
     fold.add_named_tasks()
     fold.leave_out_dangling()
-    for task, status in (statuses or {}).items():
+    for task, status in statuses.items():
         node = fold.graph.get_node(ids.task_node_id(task))
         if node is not None:
             node.properties["status"] = str(status)
     return GraphView(graph=fold.graph, conflicts=fold.conflicts())
 
 
-def _handed_tasks(events: Iterable[Event]) -> tuple[dict[str, str], list[Event]]:
-    """The task of each handoff by its first event (ours before lines of GoT tools), and the events of the graph alone."""
+def _place(event: Event) -> EventPlace:
+    time, session, seq, event_id = order_key(event)
+    return time, intern(session), seq, event_id
+
+
+def _node_or_event(event: Event) -> Event | _Description:
+    """An event, or the node that it adds."""
+    return (isinstance(event, tasks.TaskAdded) and _description_of(event)) or event
+
+
+def _outline_or_event(event: Event) -> Event | _Description:
+    """The same, with a hash of the node's texts in place of them."""
+    found = _node_or_event(event)
+    if not isinstance(found, _Description):
+        return found
+    node = GraphNode(id=found.node.id, node_type=found.node.node_type, content="", properties={})
+    return _Description(node=node, content_key=sha256(repr(found.node).encode()).hexdigest())
+
+
+def _handed_tasks(events: Iterable[Event]) -> dict[str, str]:
+    """The task of each handoff by its first event: ours before lines of GoT tools."""
     found: dict[str, tuple[bool, EventPlace, str]] = {}
-    kept: list[Event] = []
     for event in events:
         if isinstance(event, tasks.HandoffInitiated | tasks.TaskClaimed) and event.task_id:
             one = (event.is_legacy, order_key(event), event.task_id)
             found[event.handoff_id] = min(one, found.get(event.handoff_id, one))
-        if event.name in _HANDLERS:
-            kept.append(event)
-    return {handoff: task for handoff, (_, _, task) in found.items()}, kept
+    return {handoff: task for handoff, (_, _, task) in found.items()}
 
 
 def graph_stats(view: GraphView) -> dict[str, Any]:
@@ -96,12 +147,14 @@ class _Fold:
     def __init__(self, handed_tasks: Mapping[str, str]) -> None:
         self.graph = ThoughtGraph()
         self._handed_tasks = handed_tasks
-        self._seen: set[str] = set()
+        self._place: EventPlace = ("", "", 0, "")
+        """That of the last event: copies follow one another."""
         self._created: dict[str, _Description] = {}
-        self._linked: dict[EdgeKey, Event] = {}
+        self._linked: dict[EdgeKey, EventPlace] = {}
         self._lost: set[EdgeKey] = set()
         """Edges removed together with one of their nodes."""
-        self._misfits: list[tuple[Event, str]] = []
+        self._misfits: list[tuple[EventPlace, str, str]] = []
+        """Events that could not be applied: place, name and reason."""
         self._rejections: dict[str, str] = {}
         """The node of each rejection, by the rejection's id."""
         self._imported: dict[str, str] = {}
@@ -111,24 +164,23 @@ class _Fold:
         self._named: dict[str, None] = {}
         """Tasks that rejections and their answers name."""
 
-    def apply(self, event: Event) -> None:
-        """Applies one event; further copies have no effect."""
-        if event.meta.id in self._seen:
+    def apply(self, place: EventPlace, event: Event | _Description) -> None:
+        """Applies one event, or the node that one adds; further copies have no effect."""
+        if place[-1] and place == self._place:
             return
-        if event.meta.id:
-            self._seen.add(event.meta.id)
-        handler = _HANDLERS.get(event.name)
-        if handler is None:
-            return
-        why = handler(self, event)
+        self._place = place
+        if isinstance(event, _Description):
+            name, why = _ADDED, self._add(event)
+        else:
+            name, why = event.name, _HANDLERS[event.name](self, event)
         if why:
-            self._misfits.append((event, why))
+            self._misfits.append((place, name, why))
 
     def conflicts(self) -> list[EventConflict]:
         """Events that could not be applied, in order."""
         return [
-            EventConflict(event_id=event.meta.id, event=event.name, at=event.ts, why=why)
-            for event, why in sorted(self._misfits, key=lambda misfit: order_key(misfit[0]))
+            EventConflict(event_id=event_id, event=name, at=time, why=why)
+            for (time, _, _, event_id), name, why in sorted(self._misfits, key=itemgetter(0))
         ]
 
     def add_named_tasks(self) -> None:
@@ -143,13 +195,14 @@ class _Fold:
         for edge in list(self.graph.dangling_edges()):
             self.graph.remove_edge(edge.source, edge.target, edge.edge_type)
             absent = edge.target if edge.source in self.graph.nodes else edge.source
-            self._misfits.append((self._linked[_key(edge)], f"{absent} is not a node"))
+            self._misfits.append((self._linked[_key(edge)], _LINKED, f"{absent} is not a node"))
 
     def create(self, event: Event) -> str:
         """Adds the node described by an event, unless its id exists."""
         description = _description_of(event)
-        if description is None:
-            return "it does not describe a node"
+        return self._add(description) if description else "it does not describe a node"
+
+    def _add(self, description: _Description) -> str:
         node = description.node
         if node.id in self.graph.nodes:
             return (
@@ -158,7 +211,7 @@ class _Fold:
                 else f"{node.id} already exists with other content"
             )
         self._created[node.id] = description
-        self.graph.add_node(node.id, node.node_type, node.content, node.properties)
+        self.graph.nodes[node.id] = node  # the same one: a change makes another
         return ""
 
     def update(self, event: Event) -> str:
@@ -188,7 +241,7 @@ class _Fold:
             return "it does not describe an edge"
         source, target = _edge_end(event.src), _edge_end(event.tgt)
         key = _key(self.graph.add_edge(source, target, event.type, event.weight))
-        self._linked[key] = event
+        self._linked[key] = self._place
         self._lost.discard(key)
         return ""
 
@@ -326,5 +379,6 @@ _HANDLERS: dict[str, Callable[[_Fold, Event], str]] = {
     "handoff.reject.invalid": _Fold.reject,
     "handoff.reject.response": _Fold.answer,
 }
-GRAPH_EVENTS = event_names(tasks.HandoffInitiated, tasks.TaskClaimed) | _HANDLERS.keys()
-"""The names of all events from which the graph is built."""
+_ADDED, _LINKED = "node.create", "edge.create"
+_STARTS = event_names(tasks.HandoffInitiated, tasks.TaskClaimed)
+_REJECTIONS = tasks.HandoffRejected | tasks.HandoffRejectionInvalid

@@ -228,7 +228,7 @@ def find_missing(tx: Transaction, seen: SeenSessions, noted: Instant) -> dict[st
     search = _MissingSearch(tx, seen, noted, _given_up_lines(tx), archived)
     named: dict[str, dict[str, MissingLines]] = {session: {} for session in (*seen, *archived)}
     held = tx.held.ids()
-    sound = (kept.group for kept in tx.groups.every() if not kept.doubt)
+    sound = (kept.group for kept in tx.groups.every(is_form_known=True) if not kept.doubt)
     for session, groups in groupby(sound, key=_session_of):
         own, here = named.setdefault(session, {}), _kept_ids(tx, session)
         for group in groups:

@@ -11,7 +11,7 @@ import msgspec
 
 from remand import config
 from remand.app.analysis import rejection_analysis, work_report
-from remand.app.analysis.graph import GRAPH_EVENTS, GraphView, fold_graph, graph_stats
+from remand.app.analysis.graph import count_graph, read_graph
 from remand.app.analysis.graph_export import FORMATS
 from remand.app.analysis.simulation import NOT_SIMULATED, Simulation, simulate
 from remand.app.analysis.statistics import Cluster, Share
@@ -142,15 +142,10 @@ def _render_simulation(found: Simulation, limit: int) -> Callable[[Console], Non
     return show
 
 
-def _view(context: Context, *, has_statuses: bool = True) -> GraphView:
-    with without_garbage_collection(), context.opened_ledger.store.read() as view:
-        statuses = {task.id: task.status.value for task in view.tasks.every()} if has_statuses else {}
-        return fold_graph(confirmed_events(view, GRAPH_EVENTS), statuses)
-
-
 @command("graph stats")
 def _stats(context: Context) -> Result:
-    data = graph_stats(_view(context, has_statuses=False))
+    with without_garbage_collection(), context.opened_ledger.store.read() as view:
+        data = count_graph(view)
     rows = [("nodes", data["nodes"]), *((f"  {name}", count) for name, count in data["by_node_type"].items())]
     rows += [
         ("edges", data["edges"]),
@@ -171,7 +166,9 @@ def _export(context: Context) -> Result:
     options = context.arguments
     if options.output:
         context.require_own_machine("--output")
-    text = FORMATS[options.format](_view(context).graph)
+    with without_garbage_collection(), context.opened_ledger.store.read() as view:
+        graph = read_graph(view, {task.id: task.status.value for task in view.tasks.every()}).graph
+    text = FORMATS[options.format](graph)
     if options.output:
         path = os.path.join(context.origin.folder, options.output)
         try:

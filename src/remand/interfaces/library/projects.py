@@ -9,8 +9,7 @@ from hashlib import sha256
 from typing import Any, TypeVar
 from weakref import finalize
 
-from remand.app.analysis.graph import fold_graph
-from remand.app.events.signatures import confirmed_events
+from remand.app.analysis.graph import read_graph
 from remand.app.events.task_folds import task_events
 from remand.app.history.rejections import RejectionView, task_rejections
 from remand.app.history.task_history import task_handoffs
@@ -66,7 +65,7 @@ class ProjectManager:
         opened.ledger.refresh()
         with opened.store.read() as view:
             statuses = {task.id: task.status.value for task in view.tasks.every()}
-            graph = fold_graph(confirmed_events(view), statuses).graph
+            graph = read_graph(view, statuses).graph
         return LedgerGraph(graph, self._rejection_id)
 
     def create_task(

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from remand.app.analysis.graph import GraphView, fold_graph, graph_stats
+from remand.app.analysis.graph import GraphView, count_graph, fold_graph, graph_stats, read_graph
 from remand.domain.events.catalogue import Unknown
 from remand.domain.events.event import Event
 from remand.domain.events.tasks import (
@@ -20,7 +20,7 @@ from remand.domain.events.tasks import (
 from remand.domain.graph import EdgeType, GraphNode, NodeType
 from remand.domain.ids import task_node_id
 from remand.testing.builders import T1, T2, T3, task_added, task_claimed
-from tests.support.builders import dependency_created, stamp_events
+from tests.support.builders import FakeLedger, dependency_created, stamp_events
 
 N1, N2, N3 = task_node_id(T1), task_node_id(T2), task_node_id(T3)
 
@@ -365,6 +365,29 @@ def test_figures_count_by_type_with_the_most_frequent_first() -> None:
         "conflicts": 1,
     }
     assert list(figures["by_node_type"]) == ["TASK", "GOAL"]
+
+
+def test_figures_without_the_texts_of_tasks_are_the_same() -> None:
+    events = stamp_events(
+        *(task_added(T1), task_added(T2), task_added(T2), task_added(T2, "Another"), goal()),
+        *(linked(), unlinked(N2, N3), TaskEdited(id=N1, changes=TaskChanges(title="First"))),
+    )
+    figures = graph_stats(fold_graph(events, has_texts=False))
+
+    assert figures == graph_stats(fold_graph(events))
+    assert (figures["nodes"], figures["edges"], figures["conflicts"]) == (3, 1, 2)
+
+
+def test_the_figures_of_a_ledger_are_those_of_its_graph() -> None:
+    world = FakeLedger()
+    one = world.add()
+    world.add(depends_on=(one,))
+    world.reject(world.add_and_claim()[1], {"reason_type": "BLOCKED"})
+    with world.store.read() as view:
+        figures, whole = count_graph(view), graph_stats(read_graph(view))
+
+    assert figures == whole
+    assert (figures["by_node_type"]["TASK"], figures["by_edge_type"]["DEPENDS_ON"]) == (3, 1)
 
 
 def test_figures_of_nothing_are_zero() -> None:
