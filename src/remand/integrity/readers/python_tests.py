@@ -221,7 +221,7 @@ class _BodyReader:
 
     def _read_statement(self, node: ast.stmt, times: int, *, is_conditional: bool) -> None:
         found = asserts.statement_assertion(node, self._known)
-        is_idle = bool(_bare_calls([node]) & self._lazy)
+        is_idle = bool(self._lazy and _bare_calls([node]) & self._lazy)
         if is_idle and found is None and isinstance(node, ast.Expr):
             found = Assertion(node.lineno, node_source(node.value), node_source(node.value), NOTHING)
         is_own = self._copies.are_compared(node) or asserts.is_read_back(node, self._writes)
