@@ -39,7 +39,7 @@ SERVE = (
     IMPORT_ALL.partition("import remand.testing")[0]
     + """
 from remand.interfaces.cli.entry import main
-sys.argv = ["remand", "serve", "--port", "0"]
+sys.argv = ["remand", "serve", "--port", "0", *sys.argv[2:]]
 main()
 """
 )
@@ -102,3 +102,12 @@ def test_a_server_without_its_packages_says_which_extra_has_them(tmp_path: Path)
 
     assert (done.returncode, "Traceback" in done.stderr) == (3, False), done.stderr
     assert "Install remand[server]" in done.stderr
+
+
+def test_a_store_that_there_is_not_is_named_before_a_package_that_is_missing(tmp_path: Path) -> None:
+    subprocess.run(["git", "init", "--quiet"], cwd=tmp_path, check=True)
+    call = [sys.executable, "-c", SERVE, json.dumps(not_installed()), "--store", "mysql://u@h/n"]
+    done = subprocess.run(call, capture_output=True, text=True, check=False, cwd=tmp_path)
+
+    assert done.returncode == 2, done.stderr
+    assert "--store is sqlite, or" in done.stderr

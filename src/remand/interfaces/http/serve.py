@@ -165,8 +165,8 @@ def _serve_http(context: Context) -> Result:
     options = context.arguments
     require_private_connection(options)
     require_no_password(options.store, "--store")
-    api_server = _api_server()
     url = _store_url(options.store or inherited_environment().get("REMAND_STORE", ""))
+    api_server = _api_server()
     ledger = TeamLedger(context.place, url) if url else EmbeddedLedger(context.place)
     server = api_server(
         http_server.ServerOptions(
