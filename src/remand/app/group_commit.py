@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
+from itertools import islice
 from typing import Any, Protocol, TypeVar, cast
 
 from msgspec.structs import replace
@@ -17,7 +18,7 @@ from remand.app.events.event_files import FollowUp, do_nothing
 from remand.app.events.signatures import Signer, Verifier
 from remand.app.handler import RequestHandler
 from remand.app.ledger import LastDue, Ledger, UnsyncedAnswers, always_due
-from remand.app.requests import Answer, Request, Rules, is_valid_request
+from remand.app.requests import Answer, Request, Rules, is_valid_request, require_answers
 from remand.domain import commands as c
 from remand.domain import ids
 from remand.domain.access.keys import PublicKey, parse_trust
@@ -28,7 +29,7 @@ from remand.domain.record import NamedTuple
 from remand.ledger.store import LedgerHead, SharedTransaction, Transaction
 
 _MOST = 256
-"""The most requests in one group."""
+"""The most threads and futures whose requests are in one group."""
 _ATTEMPTS, _ATTEMPTS_TOGETHER = 50, 2
 """How often a change is attempted, and how often as a group before its requests are decided one by one."""
 _AWAY_SECONDS = 60.0
@@ -267,14 +268,13 @@ class SharedLedger(Ledger):
         return UnsyncedAnswers(answers, head, has_outdated_files)
 
 
-class _PendingRequest:
-    """A request that waits for its answer, either in a thread (which may become the leader) or as a future."""
+class _PendingRequests:
+    """Requests that wait for their answers, either in a thread (which may become the leader) or one as a future."""
 
-    def __init__(self, request: Request, future: Future[Answer] | None = None) -> None:
-        self.request = request
+    def __init__(self, requests: Sequence[Request], future: Future[Answer] | None = None) -> None:
+        self.requests = requests
         self.future = future
-        self.answer: Answer | None = None
-        self.error: RemandError | None = None
+        self.answers: Sequence[Answer | RemandError] = ()
         self._wake = threading.Lock()
         self._wake.acquire()
 
@@ -286,15 +286,14 @@ class _PendingRequest:
         """Wakes the thread, or resolves the future."""
         if self.future is None:
             self._wake.release()
-        elif self.answer is not None:
-            self.future.set_result(self.answer)
+        elif isinstance(answer := self.answers[0], RemandError):
+            self.future.set_exception(answer)
         else:
-            self.future.set_exception(self.error or _unanswered_fault())
+            self.future.set_result(answer)
 
-    def result(self) -> Answer:
-        if self.answer is None:
-            raise self.error or _unanswered_fault()
-        return self.answer
+    def fail(self, error: RemandError) -> None:
+        """Gives every request that has no answer an error."""
+        self.answers = self.answers or [error] * len(self.requests)
 
 
 def _unanswered_fault() -> RemandError:
@@ -325,7 +324,7 @@ class GroupCommit:
     def __init__(self, ledger: GroupLedger) -> None:
         self._ledger = ledger
         self._lock = threading.Lock()
-        self._waiting: list[_PendingRequest] = []
+        self._waiting: list[_PendingRequests] = []
         self._has_leader = False
         self._has_ended = threading.Condition(self._lock)
         """Notified when no thread decides and none waits."""
@@ -335,33 +334,38 @@ class GroupCommit:
 
     def ask(self, request: Request) -> Answer:
         """Answers a request once its events are durable."""
-        own = _PendingRequest(request)
+        return require_answers(self.ask_all([request]))[0]
+
+    def ask_all(self, requests: Sequence[Request]) -> Sequence[Answer | RemandError]:
+        """Answers several requests of one thread in order, once their events are durable."""
+        own = _PendingRequests(requests)
         if not self._join(own):
             own.wait()
-        if own.answer is None and own.error is None:
+        if not own.answers:
             self._lead(own)
-        return own.result()
+        return own.answers
 
     def submit(self, request: Request) -> Future[Answer]:
         """Answers a request later without a waiting thread."""
         future: Future[Answer] = Future()
-        own = _PendingRequest(request, future)
+        own = _PendingRequests([request], future)
         if self._join(own):
             self._threads.submit(self._lead, own)
         return future
 
-    def _join(self, own: _PendingRequest) -> bool:
+    def _join(self, own: _PendingRequests) -> bool:
         """Adds a request to the queue; True if its thread becomes the leader."""
         with self._lock:
             if self._is_closed and own.future is not None:
+                own.fail(_unanswered_fault())
                 own.wake()
                 return False
             self._waiting.append(own)
             is_leader, self._has_leader = not self._has_leader, True
             return is_leader
 
-    def _lead(self, own: _PendingRequest) -> None:
-        """Decides this request and all that wait."""
+    def _lead(self, own: _PendingRequests) -> None:
+        """Decides these requests and all that wait."""
         with self._lock:
             self._waiting.remove(own)
             group, self._waiting = [own, *self._waiting[: _MOST - 1]], self._waiting[_MOST - 1 :]
@@ -369,26 +373,23 @@ class GroupCommit:
         has_outdated_files = False
         try:
             answers, head, has_outdated_files = self._ledger.decide_all(
-                [one.request for one in group], turn.end
+                [request for one in group for request in one.requests], turn.end
             )
             turn.end()
             if head is not None:
                 self._ledger.sync(head)
-            for request, answer in zip(group, answers, strict=True):
-                if isinstance(answer, EnvironmentFault):
-                    request.error = answer
-                else:
-                    request.answer = answer
+            left = iter(answers)
+            for one in group:
+                one.answers = list(islice(left, len(one.requests)))
         except RemandError as error:
-            for request in group:
-                request.error = error
+            for one in group:
+                one.fail(error)
         finally:
             turn.end()
-            for request in group:
-                # Without an answer or an error, waking it would make it the leader.
-                request.error = request.error or (None if request.answer else _unanswered_fault())
-                if request is not own or request.future is not None:
-                    request.wake()
+            for one in group:
+                one.fail(_unanswered_fault())  # without an answer, waking it would make it the leader
+                if one is not own or one.future is not None:
+                    one.wake()
         if has_outdated_files:
             self._ledger.update_files()
 

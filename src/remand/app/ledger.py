@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from msgspec.structs import replace
 
-from remand.app.errors import EnvironmentFault
+from remand.app.errors import EnvironmentFault, RemandError
 from remand.app.events.control_files import ControlLookup, WorkControl, find_no_change
 from remand.app.events.event_files import (
     BackgroundSync,
@@ -166,8 +166,8 @@ class Ledger(LogFiles):
         self._background = BackgroundSync()
         self.written = 0
         """How many events were written through this object."""
-        self.answer_in_group: Callable[[Request], Answer] | None = None
-        """How one ask is answered together with those of other threads, where there are some: in a server."""
+        self.answer_in_group: Callable[[Sequence[Request]], Sequence[Answer | RemandError]] | None = None
+        """How requests are answered together with those of other threads, where there are some: in a server."""
 
     def close(self) -> None:
         """Closes the event files. The store is closed by whoever opened it."""
@@ -176,7 +176,7 @@ class Ledger(LogFiles):
 
     def ask(self, request: Request) -> Answer:
         """Answers one request."""
-        return self.answer_in_group(request) if self.answer_in_group else self.ask_all([request])[0]
+        return require_answers((self.answer_in_group or self.ask_all)([request]))[0]
 
     def ask_all(self, requests: Sequence[Request]) -> list[Answer]:
         """Answers requests in order; one sync makes all of them durable before the first answer is given."""

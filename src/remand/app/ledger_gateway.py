@@ -98,5 +98,9 @@ class LedgerGateway(Generic[OpenLedgerT]):
         answer = self._ask_coordinator(path, request) if path else None
         if answer is None:
             return self.opened_ledger.ledger.ask(request)
-        self._has_sent |= isinstance(answer, Acceptance) and bool(answer.events)
+        self.note_answer(answer)
         return answer
+
+    def note_answer(self, answer: Answer) -> None:
+        """Notes an answer that came from elsewhere."""
+        self._has_sent |= isinstance(answer, Acceptance) and bool(answer.events)

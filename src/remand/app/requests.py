@@ -7,7 +7,7 @@ from typing import Union
 
 import msgspec
 
-from remand.app.errors import EnvironmentFault
+from remand.app.errors import RemandError
 from remand.domain.access.agent_calls import require_environment_name
 from remand.domain.access.keys import PublicKey, Trust, is_untrusted, trust_members
 from remand.domain.access.team import NAMELESS_AGENT, USER, Role, Team
@@ -44,11 +44,11 @@ class Acceptance(Record, kw_only=True):
 Answer = Acceptance | Refused
 
 
-def require_answers(answers: Sequence[Answer | EnvironmentFault]) -> list[Answer]:
+def require_answers(answers: Sequence[Answer | RemandError]) -> list[Answer]:
     """The answers; raises the first fault among them."""
-    for fault in [answer for answer in answers if isinstance(answer, EnvironmentFault)]:
+    for fault in [answer for answer in answers if isinstance(answer, RemandError)]:
         raise fault
-    return [answer for answer in answers if not isinstance(answer, EnvironmentFault)]
+    return [answer for answer in answers if not isinstance(answer, RemandError)]
 
 
 class Rules(msgspec.Struct, frozen=True, kw_only=True):

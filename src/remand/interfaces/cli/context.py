@@ -5,16 +5,16 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import contextmanager, nullcontext, suppress
 from functools import cached_property
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, TypeVar
 
 from msgspec.structs import replace
 
 from remand.app.errors import RemandError, UsageError
-from remand.app.requests import Acceptance, Request, actor_name, is_agent_environment
+from remand.app.requests import Acceptance, Answer, Request, actor_name, is_agent_environment
 from remand.config import inherited_environment
 from remand.domain import commands as c
 from remand.domain.access.coordinator_start import StartFacts
@@ -40,11 +40,15 @@ if TYPE_CHECKING:
     from remand.domain.access.tokens import Caller
 
 MAX_VALUE = 4 << 20
+Value = TypeVar("Value")
+Steps = Generator[Request, Answer, Value]
+"""A command that yields its requests and is sent their answers, so that a server can answer those of many calls together."""
+Run = TypeVar("Run", bound="Callable[[Context], Result | Steps[Result]]")
 
 
 class CommandSpec(NamedTuple):
     arguments: tuple[Argument, ...]
-    run: Callable[[Context], Result]
+    run: Callable[[Context], Result | Steps[Result]]
 
 
 SPECS: dict[str, CommandSpec] = {}
@@ -142,12 +146,10 @@ PAGE = (
 """How many rows of a list text output shows. JSON is always complete."""
 
 
-def command(
-    name: str, *arguments: Argument
-) -> Callable[[Callable[[Context], Result]], Callable[[Context], Result]]:
+def command(name: str, *arguments: Argument) -> Callable[[Run], Run]:
     """Declares the function that runs a command, and the command's arguments."""
 
-    def register(run: Callable[[Context], Result]) -> Callable[[Context], Result]:
+    def register(run: Run) -> Run:
         SPECS[name] = CommandSpec(arguments, run)
         return run
 
@@ -288,6 +290,14 @@ class Context:
         if step and request.key:
             request = replace(request, key=f"{request.key}.{step}")
         answer = self.gateway.ask(request)
+        if isinstance(answer, Refused):
+            raise answer
+        return answer
+
+    def ask_by_step(self, command: c.Command, actor: str) -> Steps[Acceptance]:
+        """The same as a step of the command."""
+        answer = yield self._request(command, actor)
+        self.gateway.note_answer(answer)
         if isinstance(answer, Refused):
             raise answer
         return answer

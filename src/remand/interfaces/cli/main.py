@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib import import_module
 from types import SimpleNamespace
@@ -15,7 +15,16 @@ from remand.domain import refusals
 from remand.domain.access.coordinator_start import NEVER_STARTING
 from remand.domain.refusals import MEANINGS, Refused
 from remand.interfaces.cli import argument_parser
-from remand.interfaces.cli.context import SPECS, CallOrigin, CallWarnings, CommandSpec, Context, parse_usual
+from remand.interfaces.cli.context import (
+    SPECS,
+    CallOrigin,
+    CallWarnings,
+    CommandSpec,
+    Context,
+    Steps,
+    Value,
+    parse_usual,
+)
 from remand.interfaces.cli.output import (
     NamedValues,
     ProgressLines,
@@ -34,6 +43,7 @@ from remand.wiring.startup import files, locate, views
 if TYPE_CHECKING:
     from argparse import Namespace
 
+    from remand.app.requests import Answer, Request
     from remand.wiring.open_ledger import OpenLedger
     from remand.wiring.startup import LedgerLocation
 
@@ -84,6 +94,11 @@ class _Warnings:
     context: Context | None = None
     fault = key = held = damage = reminder = ""
 
+    def ask(self, request: Request) -> Answer:
+        if self.context is None:
+            raise AssertionError("no command has begun")
+        return self.context.gateway.ask(request)
+
     @property
     def data(self) -> dict[str, str]:
         return {"log_warning": self.damage.removeprefix("remand: ").strip()} if self.damage else {}
@@ -111,14 +126,14 @@ def _run(call: CommandCall, origin: CallOrigin, warnings: _Warnings) -> int:
     return result.code
 
 
-def answer(call: CommandCall, values: SimpleNamespace, origin: CallOrigin) -> tuple[int, Any]:
+def answer(call: CommandCall, values: SimpleNamespace, origin: CallOrigin) -> Steps[tuple[int, Any]]:
     """Runs a call whose arguments were given by name; returns its exit code and its `--json` output.
 
     Raises only `LedgerReplaced`: whoever holds the ledger open opens it again.
     """
     warnings = _Warnings()
     try:
-        result = _carry_out(call, values, origin, warnings, ProgressLines(origin.stderr))
+        result = yield from _carry_out(call, values, origin, warnings, ProgressLines(origin.stderr))
     except (Refused, BadLine, RemandError, OSError) as error:
         if isinstance(error, LedgerReplaced):
             raise
@@ -184,7 +199,24 @@ def _result(call: CommandCall, origin: CallOrigin, warnings: _Warnings, progress
         return Result({"help": text}, text.rstrip())
     if origin.is_terminal and not call.is_json and call.command not in _WITH_WHOLE_IDS:
         short_names.set(_ShortNames(call, origin))
-    return _carry_out(call, parse_values(call), origin, warnings, progress)
+    steps = _carry_out(call, parse_values(call), origin, warnings, progress)
+    return complete(steps, warnings.ask)
+
+
+def complete(steps: Steps[Value], ask: Callable[[Request], Answer]) -> Value:
+    """Takes all steps of a command."""
+    try:
+        request = next(steps)
+        while True:
+            try:
+                found = ask(request)
+            except RemandError as error:
+                request = steps.throw(error)
+            else:
+                request = steps.send(found)
+    except StopIteration as end:
+        value: Value = end.value
+        return value
 
 
 def parse_values(call: CommandCall) -> Namespace | SimpleNamespace:
@@ -199,11 +231,13 @@ def _carry_out(
     origin: CallOrigin,
     warnings: _Warnings,
     progress: ProgressLines,
-) -> Result:
-    """Runs a command with the values of its arguments, and the steps after every call."""
+) -> Steps[Result]:
+    """Runs a command with the values of its arguments, and what follows every call."""
     context = warnings.context = Context(call, arguments, origin, progress)
     try:
         result = command_spec(call.command).run(context)
+        if not isinstance(result, Result):
+            result = yield from result
     finally:
         if call.command not in _WITHOUT_WARNINGS:
             _finish(context, warnings)

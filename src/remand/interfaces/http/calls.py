@@ -6,7 +6,7 @@ import asyncio
 import io
 import threading
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, suppress
 from contextvars import ContextVar
@@ -21,9 +21,10 @@ from remand.domain.access.tokens import MACHINES, Caller, TokenRole, rate_refusa
 from remand.domain.events.event import KnownBy
 from remand.domain.record import NamedTuple
 from remand.interfaces.cli import main
-from remand.interfaces.cli.context import CallOrigin, CallWarnings
+from remand.interfaces.cli.context import CallOrigin, CallWarnings, Steps
 from remand.interfaces.cli.registry import COMMANDS, FORWARDED_VARIABLES, CommandCall, parse_call
 from remand.interfaces.http import commands
+from remand.interfaces.http.call_groups import Begin, CallGroups
 from remand.interfaces.http.problems import UNAVAILABLE, HttpProblem, refusal_problem
 from remand.wiring.open_ledger import OpenLedger
 
@@ -42,6 +43,8 @@ LONG_CALLS, CLAIMS, WAITS, TRANSFERS = "long-call", "claim", "wait", "transfer"
 """Groups of long calls, each with its own threads: done claims wait for workers, which wait for commits from the server."""
 GROUPS = {"task submit": CLAIMS, "handoff complete": CLAIMS, "gate wait": WAITS}
 """The group of a command; all others are in `LONG_CALLS`."""
+WATCH_SECONDS = 0.1
+"""How long a request is under way before it is watched whether its client stays."""
 HOUSEKEEPING_SECONDS = 2.0
 """How often files for people, notices and warnings are updated."""
 
@@ -72,20 +75,17 @@ class CallQueue:
         """How many calls are running or waiting."""
         self._by_caller: Counter[str] = Counter()
 
-    def submit(
-        self, run: Callable[[], Answer], caller: Caller | None
-    ) -> tuple[Future[Answer], asyncio.Future[Answer]]:
-        """Runs a function in a thread. Raises `HttpProblem` when too many calls are in progress."""
+    def add_call(self, caller: Caller | None) -> Callable[[object], None]:
+        """Counts a call; returns what counts its end. Raises `HttpProblem` when too many calls are in progress."""
         name, limits = (caller.token_id or caller.member) if caller else "", self.limits
         if self.running >= limits.most:
             raise HttpProblem(UNAVAILABLE, "unavailable", "Too many requests wait.", {"retry-after": "1"})
         if caller is not None and self._by_caller[name] >= limits.each * _privilege(caller):
             raise refusal_problem(rate_refusal(1.0), {"retry-after": "1"})
-        job = self._pool.submit(run)
         self.running += 1
         self._by_caller[name] += 1
 
-        def note_end(ended: asyncio.Future[Answer]) -> None:
+        def note_end(ended: Any) -> None:
             self.running -= 1
             self._by_caller[name] -= 1
             if not self._by_caller[name]:
@@ -93,9 +93,21 @@ class CallQueue:
             if not ended.cancelled():
                 ended.exception()  # retrieved even if nobody awaits it any more
 
+        return note_end
+
+    def submit(
+        self, run: Callable[[], Answer], caller: Caller | None
+    ) -> tuple[Future[Answer], asyncio.Future[Answer]]:
+        """Runs a function in a thread. Raises `HttpProblem` when too many calls are in progress."""
+        note_end = self.add_call(caller)
+        job = self._pool.submit(run)
         future = asyncio.wrap_future(job)
         future.add_done_callback(note_end)
         return job, future
+
+    def submit_group(self, run: Callable[[], None]) -> Future[None]:
+        """Runs a function for calls that are counted already in a thread."""
+        return self._pool.submit(run)
 
     def close(self) -> None:
         """Waits for the running calls and cancels those that are still waiting for a thread."""
@@ -106,13 +118,20 @@ def _privilege(caller: Caller) -> int:
     return PRIVILEGE if caller.role in (TokenRole.USER, *MACHINES) else 1
 
 
+class WaitingCall(Protocol):
+    """A call that may wait for a thread."""
+
+    def cancel(self) -> object:
+        """Drops it, unless it has begun."""
+
+
 class ClientPresence:
     """Watches whether the client is still connected: jobs that wait for a thread are cancelled when it disconnects."""
 
     def __init__(self, receive: Receive, *, has_body: bool) -> None:
         self._receive = receive
         self._is_read = asyncio.Event()
-        self._jobs: list[Future[Any]] = []
+        self._jobs: list[WaitingCall] = []
         self._is_gone = False
         if not has_body:
             self._is_read.set()
@@ -124,13 +143,17 @@ class ClientPresence:
             self._is_read.set()
         return message
 
-    def add(self, job: Future[Any]) -> None:
+    def add(self, job: WaitingCall) -> None:
         """Registers a job that only this client needs."""
         self._jobs.append(job)
         if self._is_gone:
             job.cancel()
 
-    async def watch(self) -> None:
+    def start_watch(self) -> Watch:
+        """Watches from soon on: most requests are answered before."""
+        return Watch(self._watch)
+
+    async def _watch(self) -> None:
         """Waits until the client disconnects, and then cancels the jobs that have not started."""
         await self._is_read.wait()
         message: Any = None
@@ -139,6 +162,24 @@ class ClientPresence:
         self._is_gone = True
         for job in self._jobs:
             job.cancel()  # running jobs continue
+
+
+class Watch:
+    """Something that is watched in a task, unless it is cancelled soon."""
+
+    def __init__(self, watch: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        self._watch = watch
+        self._task: asyncio.Task[None] | None = None
+        self._start = asyncio.get_running_loop().call_later(WATCH_SECONDS, self._begin)
+
+    def _begin(self) -> None:
+        self._task = asyncio.create_task(self._watch())
+
+    def cancel(self) -> None:
+        """Ends it."""
+        self._start.cancel()
+        if self._task is not None:
+            self._task.cancel()
 
 
 presence: ContextVar[ClientPresence | None] = ContextVar("presence", default=None)
@@ -180,6 +221,9 @@ class CallRunner:
             READS: QueueLimits(threads=READ_THREADS, seconds=SHORT_SECONDS),
         }
         self._queues = {group: CallQueue(group, one) for group, one in limits.items()}
+        self._groups = CallGroups(
+            self._queues[SHORT_CALLS].submit_group, lambda run: self._run(run, is_long=False)
+        )
         self._warnings: CallWarnings | None = None
         self._is_closed = threading.Event()
         self._housekeeping = threading.Thread(target=self._keep_house, name="housekeeping", daemon=True)
@@ -217,8 +261,14 @@ class CallRunner:
         require_call(caller, call.command)
         commands.require_served(call.command, values)
 
-        def run(opened: OpenLedger) -> tuple[int, Any]:
+        def begin(opened: OpenLedger) -> Steps[tuple[int, Any]]:
             return main.answer(call, values, self._origin(opened, caller, {}, text))
+
+        if command.has_steps:
+            return await self._in_group(begin, caller)
+
+        def run(opened: OpenLedger) -> tuple[int, Any]:
+            return main.complete(begin(opened), opened.ledger.ask)
 
         return await self.in_thread(run, is_long=command.is_long, group=_group(command.name), caller=caller)
 
@@ -262,7 +312,8 @@ class CallRunner:
                 require_call(caller, name)
                 given, text = commands.remote_commands()[name].read_values(values)
                 call = CommandCall(name, [], is_json=True)
-                return main.answer(call, given, self._origin(opened, caller, {}, text))[1]
+                steps = main.answer(call, given, self._origin(opened, caller, {}, text))
+                return main.complete(steps, opened.ledger.ask)[1]
 
             return read(opened, ask)
 
@@ -302,12 +353,32 @@ class CallRunner:
         try:
             return await asyncio.wait_for(asyncio.shield(future), queue.limits.seconds)
         except TimeoutError:
-            detail = "The answer takes too long. Repeat the request with the same Idempotency-Key to get the result."
-            raise HttpProblem(UNAVAILABLE, "too_slow", detail, {"retry-after": "5"}) from None
+            raise _too_slow_problem() from None
         except asyncio.CancelledError:
             if not job.cancelled():
                 raise
-            raise HttpProblem(UNAVAILABLE, "unavailable", "The command was not started.") from None
+            raise _not_started_problem() from None
+
+    async def _in_group(self, begin: Begin[Answer], caller: Caller) -> Answer:
+        """Carries out a call together with others."""
+        queue = self._queues[SHORT_CALLS]
+        note_end = queue.add_call(caller)
+        call = self._groups.add(begin)
+        call.future.add_done_callback(note_end)
+        client = presence.get()
+        if client is not None:
+            client.add(call)
+        late = asyncio.get_running_loop().call_later(
+            queue.limits.seconds, call.fail_if_pending, _too_slow_problem()
+        )
+        try:
+            return await call.future
+        except asyncio.CancelledError:
+            if not call.future.cancelled() or call.has_begun:
+                raise
+            raise _not_started_problem() from None
+        finally:
+            late.cancel()
 
     def _origin(
         self, opened: OpenLedger, caller: Caller, settings: Mapping[str, str], given: str
@@ -338,6 +409,15 @@ class CallRunner:
             # Whoever noticed has reopened the ledger; a call that was not answered was not carried out.
             with self._ledger.use(is_long=is_long) as opened:
                 return run(opened)
+
+
+def _too_slow_problem() -> HttpProblem:
+    detail = "The answer takes too long. Repeat the request with the same Idempotency-Key to get the result."
+    return HttpProblem(UNAVAILABLE, "too_slow", detail, {"retry-after": "5"})
+
+
+def _not_started_problem() -> HttpProblem:
+    return HttpProblem(UNAVAILABLE, "unavailable", "The command was not started.")
 
 
 def _require_readable(opened: OpenLedger) -> None:

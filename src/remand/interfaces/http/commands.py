@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable, Mapping
 from functools import cache
 from hashlib import sha256
+from inspect import isgeneratorfunction
 from types import SimpleNamespace
 from typing import Any, Literal
 from urllib.parse import parse_qsl
@@ -157,6 +158,8 @@ class RemoteCommand:
         self.path = f"/api/{name.replace(' ', '/')}"
         self.is_query = name in QUERIES
         self.is_long = name in LONG
+        self.has_steps = isgeneratorfunction(command_spec(name).run)
+        """Whether it can be carried out together with others."""
         self.help = COMMANDS[name].help
         spec = command_spec(name)
         self.parameters = tuple(_parameter(name, one) for one in spec.arguments if _is_offered(name, one))

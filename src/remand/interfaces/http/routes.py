@@ -108,7 +108,7 @@ def make_route(
         IS_KNOWN.set(False)
         client = ClientPresence(receive, has_body=method not in SAFE_METHODS)
         presence.set(client)
-        watch = asyncio.create_task(client.watch())
+        watch = client.start_watch()
         try:
             context.authenticator.require_own_host(request_facts(scope).headers)
             _require_method(scope, method)

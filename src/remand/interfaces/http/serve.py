@@ -9,7 +9,7 @@ from contextlib import contextmanager, nullcontext
 from typing import Any
 from urllib.parse import urlsplit
 
-from remand.app.errors import EnvironmentFault, LedgerReplaced, UsageError
+from remand.app.errors import EnvironmentFault, LedgerReplaced, RemandError, UsageError
 from remand.app.group_commit import GroupCommit
 from remand.app.ledger import Ledger, UnsyncedAnswers
 from remand.app.requests import Answer, Request
@@ -65,11 +65,11 @@ class EmbeddedLedger:
         opened = open_at(self._place, store_url="")
         commit = GroupCommit(_LockedLedger(opened.ledger, self._lock))
 
-        def ask(request: Request) -> Answer:
-            # The calling thread holds the lock; it is released while the answer is made durable.
+        def ask(requests: Sequence[Request]) -> Sequence[Answer | RemandError]:
+            # The calling thread holds the lock; it is released while the answers are made durable.
             self._lock.release()
             try:
-                return commit.ask(request)
+                return commit.ask_all(requests)
             finally:
                 self._lock.acquire()
 
@@ -111,7 +111,7 @@ class TeamLedger:
 
     def __init__(self, place: LedgerLocation, url: str) -> None:
         self._opened = open_at(place, store_url=url)
-        self._opened.ledger.answer_in_group = GroupCommit(self._opened.ledger).ask
+        self._opened.ledger.answer_in_group = GroupCommit(self._opened.ledger).ask_all
 
     @contextmanager
     def use(self, *, is_long: bool) -> Iterator[OpenLedger]:  # noqa: ARG002 - all calls use the same

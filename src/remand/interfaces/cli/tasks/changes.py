@@ -17,7 +17,7 @@ from remand.domain import commands as c
 from remand.domain.events.tasks import HandoffAccepted, TaskClaimed
 from remand.domain.policy import IGNORE
 from remand.domain.task import PRIORITIES, Task
-from remand.interfaces.cli.context import Context, argument, command, split_commas
+from remand.interfaces.cli.context import Context, Steps, argument, command, split_commas
 from remand.interfaces.cli.output import NamedValues, Result, write_unwrapped
 from remand.interfaces.cli.tasks import verdicts
 from remand.ledger.problems import BadLine
@@ -52,7 +52,7 @@ _DESCRIPTION = (
         help="tests that prove the work, as `tests/test_x.py::test_y`; `*` stands for any part of a name",
     ),
 )
-def _add(context: Context) -> Result:
+def _add(context: Context) -> Steps[Result]:
     options = context.arguments
     request = c.AddTask(
         title=context.text(options.title),
@@ -65,7 +65,7 @@ def _add(context: Context) -> Result:
         depends_on=tuple(options.depends_on),
         must_pass=tuple(options.must_pass),
     )
-    task = context.ask(request, context.actor()).task
+    task = (yield from context.ask_by_step(request, context.actor())).task
     return Result({"task_id": task.id}, f"added {task.id}")
 
 
@@ -79,7 +79,7 @@ def _add(context: Context) -> Result:
     argument("--depends-on", nargs="+", action="extend", default=[], metavar="ID"),
     argument("--drop-depends-on", nargs="+", action="extend", default=[], metavar="ID"),
 )
-def _edit(context: Context) -> Result:
+def _edit(context: Context) -> Steps[Result]:
     options = context.arguments
     request = c.EditTask(
         task_id=options.id,
@@ -94,7 +94,7 @@ def _edit(context: Context) -> Result:
         depends_on=tuple(options.depends_on),
         drop_depends_on=tuple(options.drop_depends_on),
     )
-    return _status_result(context.ask(request, context.actor()))
+    return _status_result((yield from context.ask_by_step(request, context.actor())))
 
 
 def _status_result(answer: Acceptance) -> Result:
@@ -103,9 +103,10 @@ def _status_result(answer: Acceptance) -> Result:
 
 
 @command("task claim", argument("id", nargs="?", default=""), argument("--agent"))
-def _claim(context: Context) -> Result:
+def _claim(context: Context) -> Steps[Result]:
     agent = context.agent()
-    return claim_result(context, context.ask(c.ClaimTask(agent=agent, task_id=context.arguments.id), agent))
+    request = c.ClaimTask(agent=agent, task_id=context.arguments.id)
+    return claim_result(context, (yield from context.ask_by_step(request, agent)))
 
 
 def claim_result(context: Context, answer: Acceptance) -> Result:
@@ -150,12 +151,12 @@ _REASON = argument("--reason", default="", metavar="TEXT")
     *_CLAIM,
     argument("--for", dest="reason", required=True, metavar="TEXT", help="what to wait for"),
 )
-def _change_claim(context: Context) -> Result:
+def _change_claim(context: Context) -> Steps[Result]:
     options, agent = context.arguments, context.agent()
     request = _CLAIM_COMMANDS[context.call.command](
         task_id=options.id, agent=agent, handoff_id=_handoff(context), reason=context.text(options.reason)
     )
-    return _status_result(context.ask(request, agent))
+    return _status_result((yield from context.ask_by_step(request, agent)))
 
 
 def _handoff(context: Context) -> str:
