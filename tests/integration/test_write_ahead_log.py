@@ -4,6 +4,9 @@ import subprocess
 import sys
 from pathlib import Path
 
+import apsw
+import pytest
+
 from remand.adapters.stores.sqlite import SqliteStore
 
 PAGE, LIMIT = 4096, 3
@@ -19,7 +22,28 @@ os._exit(0)  # as a command ends
 def run_command(ledger: Path, letter: str) -> int:
     """Runs a command that changes some pages; the length of the log after it."""
     subprocess.run([sys.executable, "-I", "-c", COMMAND, ledger, letter], check=True)
-    return ledger.with_name(f"{ledger.name}-wal").stat().st_size
+    log = ledger.with_name(f"{ledger.name}-wal")
+    return log.stat().st_size if log.exists() else 0
+
+
+def journal_mode(ledger: Path) -> str:
+    return str(apsw.Connection(str(ledger)).pragma("journal_mode"))
+
+
+@pytest.mark.parametrize("is_killed", [False, True])
+def test_a_new_ledger_uses_the_log_once_it_has_read_all_files(tmp_path: Path, *, is_killed: bool) -> None:
+    ledger = tmp_path / "ledger.db"
+    store = SqliteStore(ledger)
+    with store.write() as tx:
+        tx.files.place = "in the middle of a file"
+    assert journal_mode(ledger) == "delete"
+    if is_killed:  # another process goes on
+        store.close()
+        store = SqliteStore(ledger)
+
+    with store.write() as tx:
+        tx.files.place = ""
+    assert journal_mode(ledger) == "wal"
 
 
 def test_the_log_of_commands_that_each_run_alone_stays_short(tmp_path: Path) -> None:

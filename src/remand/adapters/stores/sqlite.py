@@ -21,7 +21,13 @@ from remand.adapters.stores.sqlite_audit import SqliteAudit
 from remand.adapters.stores.sqlite_events import SqliteEvents, SqliteGroups, SqliteTraces, SqliteUnconfirmed
 from remand.adapters.stores.sqlite_queue import SqliteDependencies, SqliteQueue, decode_task
 from remand.adapters.stores.sqlite_schema import Row, Statements, StoredText, Table
-from remand.adapters.stores.sqlite_tasks import SqliteNames, SqliteRejected, SqliteTaskLists, SqliteTasks
+from remand.adapters.stores.sqlite_tasks import (
+    SqliteLogLines,
+    SqliteNames,
+    SqliteRejected,
+    SqliteTaskLists,
+    SqliteTasks,
+)
 from remand.adapters.stores.sqlite_views import VERSION, LedgerView
 from remand.adapters.system.files import lock_handle, note_progress, open_lock, unlock_handle
 from remand.app.errors import EnvironmentFault, LedgerReplaced
@@ -33,19 +39,19 @@ from remand.ledger import event_tables as tables
 from remand.ledger import store as port
 from remand.ledger.event_tables import FileMark, KeptObjection, RewrittenLine
 from remand.ledger.problems import Problem
-from remand.ledger.store import LedgerHead, LogLine, Transaction
+from remand.ledger.store import LedgerHead, Transaction
 
 with suppress(apsw.Error):  # another part of the process has begun to use SQLite
     # Counting memory takes a lock for each of the many small pieces that a statement needs.
     apsw.config(apsw.SQLITE_CONFIG_MEMSTATUS, False)
 
-_ORIGIN = "origin"
+_ORIGIN, _PLACE = "origin", "place"
 
 
 class SqliteFiles(Table):
     """Which event files were read, and what was wrong with them."""
 
-    place = StoredText("place")
+    place = StoredText(_PLACE)
 
     def marks(self) -> dict[str, FileMark]:
         return {row[0]: FileMark(*row) for row in self._db.rows(sql.GET_FILES)}
@@ -179,28 +185,6 @@ class SqliteOutdated(Table):
     def clear(self, notes: Sequence[str] | None = None) -> None:
         self._db.run_many(sql.IN_STEP, [(note,) for note in (self.notes() if notes is None else notes)])
         self._noted = None
-
-
-class SqliteLogLines(Table):
-    """The lines of the orchestration log."""
-
-    def put(self, task_id: str, lines: Sequence[LogLine]) -> set[str]:
-        days = set(self._db.column(sql.DAYS_OF_TASK, (task_id,)))
-        self._db.run(sql.DROP_LINES, (task_id,))
-        self._db.run_many(sql.ADD_LINE, ((task_id, *line) for line in lines))
-        return days | {line.place[:10] for line in lines}
-
-    def of_task(self, task_id: str) -> list[LogLine]:
-        return [LogLine(*row) for row in self._db.all(sql.LINES_OF_TASK, (task_id,))]
-
-    def day(self, day: str) -> list[str]:
-        return self._db.column(sql.LINES_OF_DAY, (day,))
-
-    def days(self) -> list[str]:
-        return self._db.column(sql.DAYS)
-
-    def clear(self) -> None:
-        self._db.run(sql.DROP_ALL_LINES)
 
 
 MEMORY = ":memory:"
@@ -341,6 +325,8 @@ class SqliteStore:
         self._db = Statements(self.connection)
         self._identity = self.file_identity()
         self._wal_pages = 0
+        self._has_wal = False
+        """True once a change was written to the write-ahead log."""
         self._most_wal_pages = WAL_PAGES
         self.connection.set_wal_hook(self._note_wal_pages)
         self._last: tuple[SqliteTransaction, tuple[int, int]] | None = None
@@ -369,11 +355,12 @@ class SqliteStore:
                 )
             if version == 0:
                 connection.execute("PRAGMA page_size = 4096")
-                connection.execute("PRAGMA journal_mode = WAL")
                 connection.execute(
                     f"BEGIN IMMEDIATE; {sql.SCHEMA}; PRAGMA user_version = {VERSION}; COMMIT"
                 ).fetchall()
             connection.execute(sql.SETTINGS).fetchall()
+            if version == 0:
+                connection.execute("PRAGMA synchronous = FULL")  # until the write-ahead log is used
             if 0 < version < VERSION:
                 sqlite_migrations.migrate(connection, version)
         return connection
@@ -479,10 +466,24 @@ class SqliteStore:
         transaction.flush()
         self._db.run("COMMIT")
         transaction.undos.clear()
+        if not self._has_wal:
+            self._use_wal()
         self._last = (transaction, (self._others, self.connection.total_changes()))
 
+    def _use_wal(self) -> None:
+        """Begins to use a write-ahead log, once all event files have been read.
+
+        Until then a new ledger has a rollback journal: new pages are written once and not twice. Others may be reading;
+        then a later change does it.
+        """
+        if self.path != MEMORY and not self.value(_PLACE):
+            with suppress(apsw.Error):
+                self.connection.execute("PRAGMA journal_mode = WAL").fetchall()
+                self.connection.execute("PRAGMA synchronous = NORMAL").fetchall()
+                self._others = self._db.value(sql.DATA_VERSION)
+
     def _note_wal_pages(self, _connection: apsw.Connection, _name: str, pages: int) -> int:
-        self._wal_pages = pages
+        self._wal_pages, self._has_wal = pages, True
         return apsw.SQLITE_OK
 
     def release(self) -> None:

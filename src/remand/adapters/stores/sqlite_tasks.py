@@ -18,7 +18,7 @@ from remand.domain.access.team import lookup_keys, name_key
 from remand.domain.decisions.forge_actions import due_kinds
 from remand.domain.instant import Instant
 from remand.domain.task import TERMINAL, Status, Task
-from remand.ledger.store import TaskFilter, TaskPages
+from remand.ledger.store import LogLine, TaskFilter, TaskPages
 
 _MANY = 10_000
 _SECOND = len("H-20261115-090000-")
@@ -508,3 +508,25 @@ def task_row(n: int, task: Task, by_id: Mapping[str, Task], void: set[tuple[str,
     line, barred = (None, "") if rank is None else queue.agent_pool(task)
     due = queue.due_time(task, blockers)
     return (n, task.id, task.status.value, due, rank, line, barred, _encode_task(task), state_marks(task))
+
+
+class SqliteLogLines(Table):
+    """The lines of the orchestration log."""
+
+    def put(self, task_id: str, lines: Sequence[LogLine]) -> set[str]:
+        days = set(self._db.column(sql.DAYS_OF_TASK, (task_id,)))
+        self._db.run(sql.DROP_LINES, (task_id,))
+        self._db.run_many(sql.ADD_LINE, ((task_id, *line) for line in lines))
+        return days | {line.place[:10] for line in lines}
+
+    def of_task(self, task_id: str) -> list[LogLine]:
+        return [LogLine(*row) for row in self._db.all(sql.LINES_OF_TASK, (task_id,))]
+
+    def day(self, day: str) -> list[str]:
+        return self._db.column(sql.LINES_OF_DAY, (day,))
+
+    def days(self) -> list[str]:
+        return self._db.column(sql.DAYS)
+
+    def clear(self) -> None:
+        self._db.run(sql.DROP_ALL_LINES)
