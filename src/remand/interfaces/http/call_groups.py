@@ -13,6 +13,8 @@ from remand.app.requests import Answer, Request
 from remand.interfaces.cli.context import Steps
 from remand.wiring.open_ledger import OpenLedger
 
+GROUPS_AT_ONCE = 1
+"""How many groups are carried out at once. With more of them one is decided while another is made durable, but each is smaller."""
 MOST_TOGETHER = 256
 """The most calls in one group."""
 T = TypeVar("T")
@@ -83,7 +85,7 @@ class CallGroups:
         self._submit = submit
         self._run = run
         self._waiting: list[GroupedCall[Any]] = []
-        self._is_running = False
+        self._running = 0
 
     def add(self, begin: Begin[T]) -> GroupedCall[T]:
         """Adds a call to the next group."""
@@ -93,13 +95,13 @@ class CallGroups:
         return call
 
     def _start(self) -> None:
-        if not self._waiting or self._is_running:
+        if not self._waiting or self._running >= GROUPS_AT_ONCE:
             return
         group = [call for call in self._waiting[:MOST_TOGETHER] if not call.future.done()]
         del self._waiting[:MOST_TOGETHER]
         for call in group:
             call.has_begun = True
-        self._is_running = True
+        self._running += 1
         loop = asyncio.get_running_loop()
         job = self._submit(lambda: self._run(lambda opened: _carry_out(opened, group)))
 
@@ -109,7 +111,7 @@ class CallGroups:
         job.add_done_callback(note_end)
 
     def _end(self, group: list[GroupedCall[Any]], job: Future[None]) -> None:
-        self._is_running = False
+        self._running -= 1
         fault = asyncio.CancelledError() if job.cancelled() else job.exception()
         for call in group:
             call.deliver(fault)
