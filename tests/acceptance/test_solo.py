@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -101,6 +102,23 @@ def solo(machine: Machine) -> Solo:
     repository.commit("src/b.txt", "good\n")
     repository.ok("task", "list")  # the ledger is there, as after `init`
     return Solo(repository)
+
+
+def test_the_prompt_of_a_session_is_kept_though_its_host_calls_two_hooks_at_the_same_time(solo: Solo) -> None:
+    """As Copilot does."""
+    calls = (
+        ("SessionStart", {"source": "startup"}),
+        ("UserPromptSubmit", {"prompt": "Please add a feature"}),
+    )
+    sessions = [solo.other(f"s{number}") for number in range(4)]
+    with ThreadPoolExecutor(2) as pool:
+        for one in sessions:
+            begun = [pool.submit(one.answer, event, **fields) for event, fields in calls]
+            assert [call.result() for call in begun] == [{}, {}]
+    records = [
+        json.loads(path.read_bytes()) for path in solo.repository.machine.state.rglob("sessions/*.json")
+    ]
+    assert [record["title"] for record in records] == ["Please add a feature"] * len(sessions)
 
 
 def test_a_session_that_breaks_something_is_sent_back_and_the_fix_lets_it_stop(solo: Solo) -> None:

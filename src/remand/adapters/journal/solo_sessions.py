@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterable
-from contextlib import suppress
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from hashlib import sha256
 
-from remand.adapters.system.files import atomic_write, read_start
+from remand.adapters.system.files import atomic_write, hold_lock, read_start
 from remand.app.hook_calls import compose, parse
 
 DAYS = 7
@@ -123,6 +123,13 @@ class SoloSessions:
     def find(self, session: str, worktree: str) -> SoloSession | None:
         """A session's record; None for a new session."""
         return self.load(SoloSession(session, worktree).name)
+
+    @contextmanager
+    def hold(self, session: str, worktree: str) -> Iterator[None]:
+        """Keeps other calls of a session's hooks from starting it meanwhile: some hosts call two at the same time."""
+        os.makedirs(self._folder, mode=0o700, exist_ok=True)
+        with hold_lock(self._path(SoloSession(session, worktree).name, "lock")):
+            yield
 
     def load(self, name: str) -> SoloSession | None:
         """The record in a file; None if it cannot be read."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from hashlib import sha256
 from itertools import islice
@@ -149,23 +149,26 @@ class Fold:
         differed, and those that were edited.
         """
         tasks = self.folded_tasks(tx)
-        before = _readable_tasks(tx) if are_known else {}
+        differing = _differing_rows(tx, tasks) if are_known else None
         tx.tasks.replace_all(tasks.values(), self.handoffs.items())
         if self._archived:
             tx.traces.replace_all(self.traces(tx.traces.every(*TRACED_NAMES)))
-        if are_known and before.keys() == tasks.keys():
-            for name in (EDITED, *(name for name, task in tasks.items() if before[name] != task)):
-                tx.outdated.note(name)
-        else:
-            tx.outdated.note()
+        for name in ("",) if differing is None else (EDITED, *sorted(differing)):
+            tx.outdated.note(name)
 
 
-def _readable_tasks(tx: Transaction) -> dict[str, Task]:
-    """The tasks of the table by id; none if a row was damaged."""
+def _differing_rows(tx: Transaction, tasks: Mapping[str, Task]) -> set[str] | None:
+    """The tasks whose row is another; None if a row was damaged, or there are rows of other tasks."""
+    left = set(tasks)
+    differing: set[str] = set()
     try:
-        return {task.id: task for task in tx.tasks.every()}
+        for before in tx.tasks.every():
+            left.discard(before.id)
+            if before != tasks.get(before.id):
+                differing.add(before.id)
     except msgspec.MsgspecError:
-        return {}
+        return None
+    return None if left or not differing <= tasks.keys() else differing
 
 
 def rebuild_tables(

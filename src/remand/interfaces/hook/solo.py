@@ -97,7 +97,14 @@ class _SoloHook:
 
     def _find_or_start(self) -> notes.SoloSession:
         """The session's record. Its first call, and one after a checkout by others, starts it."""
-        record = self._sessions.find(self._call.session, self._place.worktree)
+        place = self._call.session, self._place.worktree
+        record = self._sessions.find(*place)
+        if record is not None and record.head_log == solo_notes.head_log_size(self._place):
+            return record
+        with self._sessions.hold(*place):
+            return self._follow_or_start(self._sessions.find(*place))
+
+    def _follow_or_start(self, record: notes.SoloSession | None) -> notes.SoloSession:
         if record is None:
             record = notes.SoloSession(self._call.session, self._place.worktree, self._call.host)
             record.started = self._sessions.now()
