@@ -5,6 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -59,20 +60,23 @@ def _peak() -> int:
     return 0
 
 
+_START = """
+import os, sys, time
+start = time.perf_counter()
+written = [(os.POSIX_SPAWN_DUP2, int(sys.argv[1]), 1)]
+_, status, usage = os.wait4(os.posix_spawnp(sys.argv[2], sys.argv[2:], os.environ, file_actions=written), 0)
+print(time.perf_counter() - start, usage.ru_maxrss, usage.ru_utime + usage.ru_stime, os.waitstatus_to_exitcode(status))
+"""
+
+
 def command_cost(command: Sequence[str]) -> Cost:
-    """Runs a program from start to end."""
-    start = time.perf_counter()
+    """Runs a program from start to end. A small process starts it: Linux counts what that one holds as the program's peak, too."""
     with TemporaryFile() as output:
-        process = subprocess.Popen(command, stdout=output)
-        _, status, usage = os.wait4(process.pid, 0)
-        seconds = time.perf_counter() - start
-        printed = os.fstat(output.fileno()).st_size
-    process.returncode = os.waitstatus_to_exitcode(status)
-    if process.returncode:
-        raise RuntimeError(f"{' '.join(command)} ended with {process.returncode}")
-    return Cost(
-        seconds=seconds,
-        peak=usage.ru_maxrss * 1024,
-        cpu=usage.ru_utime + usage.ru_stime,
-        printed=printed,
-    )
+        handle = output.fileno()
+        starter = [sys.executable, "-I", "-S", "-c", _START, str(handle), *command]
+        told = subprocess.run(starter, stdout=subprocess.PIPE, check=True, text=True, pass_fds=[handle])
+        printed = os.fstat(handle).st_size
+    seconds, peak, cpu, code = told.stdout.split()
+    if code != "0":
+        raise RuntimeError(f"{' '.join(command)} ended with {code}")
+    return Cost(seconds=float(seconds), peak=int(peak) * 1024, cpu=float(cpu), printed=printed)
