@@ -215,6 +215,10 @@ def test_a_table_of_go_that_fails_in_several_rows_is_enough() -> None:
     rows = "a_test.go:9: got 1\na_test.go:9: got 2"
     assert find_altered_files(["a_test.go"], go_tests(rows), go_tests("")) == ("a_test.go",)
     assert find_altered_files(["a_test.go"], go_tests(rows[:20]), go_tests("")) == ()
+    runs = AlteredRuns(go_tests(rows), go_tests(""), NEAR, {"a_test.go": GO})
+    for _ in NEAR:
+        runs.add(*(go_tests("    a_test.go:9: 17") for _ in range(2)))
+    assert [one.code for one in runs.judge("a.go")] == ["answer_fits_tests"]
 
 
 def test_tests_that_pass_whatever_they_ask_get_answers_made_for_them() -> None:
