@@ -111,6 +111,80 @@ def test_a_page_that_cannot_be_shown_keeps_no_other_from_its_news(monkeypatch: p
     asyncio.run(run())
 
 
+def test_a_change_between_reading_the_mark_and_rendering_reaches_the_open_page(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(live, "POLL_SECONDS", 0.001)
+    ledger = ["first"]
+
+    async def read_mark() -> str:
+        return str(len(ledger))
+
+    async def show(_: str) -> dict[str, str]:
+        if len(ledger) == 1:
+            ledger.append("second")
+        return {"live_x": ledger[-1], live.NOTE: ledger[-1]}
+
+    async def run() -> None:
+        updates = LiveUpdates(read_mark, lambda: False)
+        stream = updates.changes("page", show, since="1")
+        news = await asyncio.wait_for(anext(stream), 20)
+        assert news["live_x"] == "second"
+        await stream.aclose()  # type: ignore[attr-defined]
+
+    asyncio.run(run())
+
+
+def test_a_page_that_is_rendered_slowly_does_not_undo_a_later_change(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(live, "POLL_SECONDS", 0.001)
+    ledger, changed = ["first"], asyncio.Event()
+
+    async def read_mark() -> str:
+        return str(len(ledger))
+
+    async def show(_: str) -> dict[str, str]:
+        text = ledger[-1]
+        if not changed.is_set():
+            ledger.append("second")
+            changed.set()
+            await asyncio.sleep(0.2)
+        return {"live_x": text, live.NOTE: text}
+
+    async def run() -> None:
+        updates = LiveUpdates(read_mark, lambda: False)
+        stream = updates.changes("page", show, since="")
+        seen = ""
+        while seen != "second":
+            seen = (await asyncio.wait_for(anext(stream), 20)).get("live_x", seen)
+        await asyncio.sleep(0.4)  # the slow rendering has ended
+        late = updates.changes("page", show, since="")
+        assert (await anext(late))["live_x"] == "second"
+        await late.aclose()  # type: ignore[attr-defined]
+        await stream.aclose()  # type: ignore[attr-defined]
+
+    asyncio.run(run())
+
+
+def test_a_page_that_could_not_be_rendered_once_is_rendered_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(live, "POLL_SECONDS", 0.001)
+    monkeypatch.setattr(live, "RETRY_SECONDS", 0.001)
+    faults = [OSError("the database is away")]
+
+    async def show(_: str) -> dict[str, str]:
+        if faults:
+            raise faults.pop()
+        return {"live_x": "there", live.NOTE: "there"}
+
+    async def run() -> None:
+        updates = LiveUpdates(lambda: asyncio.sleep(0, "1"), lambda: False)
+        stream = updates.changes("page", show, since="")
+        assert await anext(stream) == {}
+        assert (await asyncio.wait_for(anext(stream), 20))["live_x"] == "there"
+        await stream.aclose()  # type: ignore[attr-defined]
+
+    asyncio.run(run())
+
+
 def test_a_member_has_so_many_different_pages_open() -> None:
     async def nothing(_: str) -> Any:
         return {}

@@ -12,6 +12,8 @@ from remand.interfaces.http.problems import UNAVAILABLE, HttpProblem
 
 POLL_SECONDS = 0.15
 """How often the ledger is polled for changes while a page is open."""
+RETRY_SECONDS = 2.0
+"""How long a page that could not be rendered waits for the next attempt, unless the ledger changes."""
 BEAT_SECONDS = 15.0
 """How often a heartbeat is sent, which also detects closed connections."""
 MAX_STREAMS = 1000
@@ -34,7 +36,9 @@ class LivePage:
     def __init__(self, render: Callable[[str], Awaitable[Fragments]], mark: str) -> None:
         self.render = render
         self.mark = mark
-        """The ledger's position when it was last rendered."""
+        """The ledger's position before and after the page was last rendered; empty if it changed meanwhile."""
+        self.failed_mark, self.retry_time = "", 0.0
+        """The position at which the page could not be rendered, and when to try again."""
         self.fragments: Fragments = {}
         self.readers = 0
         self.news = asyncio.Event()
@@ -68,9 +72,8 @@ class LiveUpdates:
         if self._watch is None or self._watch.done():
             self._watch = asyncio.create_task(self._render_changes())
         try:
-            if not page.fragments:
-                await self._refresh(page, await self._read_mark())
-            sent: Fragments = page.fragments if page.mark == since else {}
+            await self._refresh(page, await self._read_mark())
+            sent: Fragments = page.fragments if since and page.mark == since else {}
             while not self._is_ending():
                 event = page.news  # taken before the comparison, so that a later change sets it
                 news = {name: text for name, text in page.fragments.items() if sent.get(name) != text}
@@ -86,29 +89,33 @@ class LiveUpdates:
 
     async def _render_changes(self) -> None:
         """Renders the open pages after each change, using at most half of the time."""
-        mark = ""
         while self._pages and not self._is_ending():
             begun = asyncio.get_running_loop().time()
             with suppress(Exception):  # whatever the error, other open pages must continue to receive changes
-                now = await self._read_mark()
-                if now != mark:
-                    for page in list(self._pages.values()):
-                        await self._refresh(page, now)
-                    mark = now
+                mark = await self._read_mark()
+                for page in list(self._pages.values()):
+                    await self._refresh(page, mark)
             spent = asyncio.get_running_loop().time() - begun
             await asyncio.sleep(max(POLL_SECONDS, spent))
         for page in self._pages.values():
             page.news.set()
 
     async def _refresh(self, page: LivePage, mark: str) -> None:
-        if page.mark == mark:
+        """Renders a page unless it shows this position of the ledger already.
+
+        What is rendered while the ledger changes may show the change or not, so it belongs to no position: the page is
+        sent to everybody who has it open, and rendered again.
+        """
+        now = asyncio.get_running_loop().time()
+        if page.mark == mark or (page.failed_mark == mark and now < page.retry_time):
             return
         found: Fragments | None = None
         with suppress(Exception):  # a page that cannot be rendered shows its error when it is reloaded
             found = await page.render(mark)
         if found is None:
+            page.failed_mark, page.retry_time = mark, now + RETRY_SECONDS
             return
-        page.mark = mark
+        page.mark = mark if await self._read_mark() == mark else ""
         if found != page.fragments:
             page.fragments = found
             page.news.set()
