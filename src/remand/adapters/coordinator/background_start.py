@@ -12,7 +12,7 @@ from contextlib import suppress
 from msgspec.structs import replace
 
 from remand.adapters.coordinator import remote_ledger
-from remand.adapters.system.files import acquire_lock, read_start
+from remand.adapters.system.files import acquire_lock, is_locked, read_start
 from remand.app.errors import EnvironmentFault
 from remand.app.scheduler.agent_socket import find_agent_socket
 from remand.domain.access.coordinator_start import (
@@ -153,7 +153,7 @@ def start_in_background(socket: str, log: str, root: str, environment: Mapping[s
 
     if _has_just_failed(log):
         return False
-    if _is_locked(f"{socket}.lock"):
+    if is_locked(f"{socket}.lock"):
         return False
     start = acquire_lock(f"{socket}.start")
     if start < 0:
@@ -197,11 +197,11 @@ def stop_coordinator(socket: str) -> tuple[bool, int]:
     Raises `EnvironmentFault` if it does not stop.
     """
     lock = f"{socket}.lock"
-    if not os.path.exists(lock) or not _is_locked(lock):
+    if not is_locked(lock):
         return False, 0
     found, until = remote_ledger.ask_status(socket, stops=True), time.monotonic() + END_SECONDS
     pid = found.pid if found else 0
-    while _is_locked(lock):
+    while is_locked(lock):
         if time.monotonic() > until:
             now = remote_ledger.ask_status(socket)
             if pid and now is not None and now.pid != pid:
@@ -212,14 +212,6 @@ def stop_coordinator(socket: str) -> tuple[bool, int]:
             )
         time.sleep(0.01)
     return True, pid
-
-
-def _is_locked(path: str) -> bool:
-    """True if another process holds the lock. The check takes the lock briefly, for which a starting coordinator waits."""
-    handle = acquire_lock(path)
-    if handle >= 0:
-        os.close(handle)
-    return handle < 0
 
 
 def detach() -> None:

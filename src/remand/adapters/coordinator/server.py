@@ -23,7 +23,7 @@ from remand import startup
 from remand.adapters.coordinator import protocol, remote_ledger
 from remand.adapters.coordinator.protocol import Connection, CoordinatorUnavailable
 from remand.adapters.coordinator.remote_ledger import CoordinatorStatus, encode_status
-from remand.adapters.system.files import acquire_lock
+from remand.adapters.system.files import claim_lock
 from remand.app.errors import EnvironmentFault, LedgerReplaced
 from remand.app.ledger import Ledger, UnsyncedAnswers
 from remand.app.requests import Acceptance, Answer, Request
@@ -297,8 +297,8 @@ class Coordinator:
             elif isinstance(key.data, FrameConnection):
                 if mask & selectors.EVENT_READ:
                     self._read(key.data, waiting)
-                elif not key.data.send():
-                    self._selector.modify(key.data.connection, selectors.EVENT_READ, key.data)
+                else:
+                    self._flush(key.data)
         for group in self._sync.finished_groups():
             self._reply_to_group(group)
         if waiting:
@@ -404,11 +404,13 @@ class Coordinator:
 
     def _flush(self, client: FrameConnection) -> None:
         try:
-            if client.send():
-                both = selectors.EVENT_READ | selectors.EVENT_WRITE
-                self._selector.modify(client.connection, both, client)
+            is_left = client.send()
         except OSError:
             self._drop(client)
+            return
+        events = selectors.EVENT_READ | (selectors.EVENT_WRITE if is_left else 0)
+        if self._selector.get_key(client.connection).events != events:
+            self._selector.modify(client.connection, events, client)
 
     def _drop(self, client: FrameConnection) -> None:
         with suppress(KeyError, ValueError):
@@ -432,16 +434,16 @@ class Coordinator:
 def _listen_alone(path: str, *, takes_over: bool) -> tuple[socket.socket, int]:
     """The listening socket, and the lock that excludes a second coordinator of the same ledger.
 
-    Commands take the lock briefly to check whether it is free. A coordinator that the user starts, with the user's own
+    One that holds the lock but does not listen is ending. A coordinator that the user starts, with the user's own
     environment, replaces one that a command started.
     """
-    until = time.monotonic() + LOOK_SECONDS
-    while (lock := acquire_lock(f"{path}.lock")) < 0:
-        found = remote_ledger.ask_status(path) if takes_over else None
+    until, is_ending = time.monotonic() + END_SECONDS, False
+    while (lock := claim_lock(f"{path}.lock")) < 0:
+        found = remote_ledger.ask_status(path) if takes_over and not is_ending else None
         if found is not None and found.ends_when_idle:
             remote_ledger.ask_status(path, stops=True)
-            until, takes_over = time.monotonic() + END_SECONDS, False
-        if time.monotonic() > until:
+            until, is_ending = time.monotonic() + END_SECONDS, True
+        elif time.monotonic() > until or (not is_ending and is_listening(path)):
             raise EnvironmentFault("A coordinator of this ledger is already running.")
         time.sleep(0.01)
     return listen(path, BACKLOG), lock
@@ -458,8 +460,6 @@ def _installation_mark() -> tuple[int, int, int] | None:
 
 START_SECONDS = 60.0
 END_SECONDS = 10.0
-LOOK_SECONDS = 0.1
-"""How long processes may hold the lock just to check whether it is free."""
 
 
 def is_listening(path: str) -> bool:

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from hashlib import sha256
 
-from remand.adapters.system.files import acquire_lock, lock_handle
+from remand.adapters.system.files import claim_lock, is_locked
 
 LOOK_AGAIN_SECONDS = 0.02
 MAX_ERRORS = 1200
@@ -24,7 +24,7 @@ class BackgroundRuns:
     def start(self, name: str, command: Sequence[str], environment: Mapping[str, str]) -> bool:
         """Starts a run in its own session, outside any project folder; False if a run of that name is already in progress."""
         os.makedirs(self._folder, mode=0o700, exist_ok=True)
-        lock = acquire_lock(self._path(name, "lock"))
+        lock = claim_lock(self._path(name, "lock"))
         if lock < 0:
             return False
         os.set_inheritable(lock, True)
@@ -49,14 +49,7 @@ class BackgroundRuns:
 
     def is_running(self, name: str) -> bool:
         """True while a run of that name is in progress."""
-        try:
-            lock = os.open(self._path(name, "lock"), os.O_RDWR | os.O_CLOEXEC)
-        except OSError:
-            return False
-        try:
-            return not lock_handle(lock, is_shared=True, waits=False)
-        finally:
-            os.close(lock)
+        return is_locked(self._path(name, "lock"))
 
     def wait(self, name: str, seconds: float) -> bool:
         until = time.monotonic() + seconds

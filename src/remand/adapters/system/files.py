@@ -131,6 +131,25 @@ def acquire_lock(path: str, *, is_shared: bool = False, waits: bool = False) -> 
     return handle if is_held else -1
 
 
+def claim_lock(path: str) -> int:
+    """Like `acquire_lock`, for a lock that others look at with `is_locked`: only an exclusive holder counts."""
+    while (handle := acquire_lock(path)) < 0 and not is_locked(path):
+        time.sleep(0.001)
+    return handle
+
+
+def is_locked(path: str) -> bool:
+    """True if a process holds the lock exclusively. The check takes the lock for a moment, but shared."""
+    try:
+        handle = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        return not lock_handle(handle, is_shared=True, waits=False)
+    finally:
+        os.close(handle)
+
+
 def require_lock(path: str, fault: str) -> int:
     """Locks a file and returns its descriptor. Raises `EnvironmentFault` if another process holds the lock."""
     handle = acquire_lock(path)

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+import selectors
 import socket
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from multiprocessing.connection import wait
 from pathlib import Path
 from typing import ClassVar, cast
@@ -22,7 +25,7 @@ from remand.domain import commands as c
 from remand.domain.refusals import Refused
 from remand.ledger.store import LedgerHead
 
-PATIENCE = 20.0
+PATIENCE = 120.0
 FRAME = protocol.pack(
     protocol.ASKS, remote_ledger._encode([Request(command=c.ClaimTask(agent="Alice"), actor="Alice")])
 )
@@ -105,12 +108,10 @@ def answer(connection: socket.socket) -> bytes:
 
 
 def wait_for(is_so: Callable[[], bool]) -> None:
-    tick = threading.Event()
-    for _ in range(2000):
-        if is_so():
-            return
-        tick.wait(0.01)
-    raise AssertionError("it never came to be")
+    deadline = time.monotonic() + PATIENCE
+    while not is_so():
+        assert time.monotonic() < deadline, "it never came to be"
+        time.sleep(0.01)
 
 
 def test_the_next_group_is_decided_while_one_is_synced_and_neither_is_answered_before(
@@ -258,16 +259,55 @@ def test_who_is_asked_to_stop_says_who_it_is_answers_what_came_before_and_ends(
     assert remote_ledger.ask_status(path) is None
 
 
-def test_one_starts_although_a_command_is_just_looking_whether_its_lock_is_free(
-    ledger: SlowLedger, tmp_path: Path
+def test_one_starts_once_the_one_before_that_no_longer_listens_has_released_the_lock(
+    ledger: SlowLedger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = str(tmp_path / "socket")
-    handle = acquire_lock(f"{path}.lock")
-    threading.Timer(0.03, os.close, (handle,)).start()
+    held = [acquire_lock(f"{path}.lock")]
+
+    def is_listening(_: str) -> bool:
+        os.close(held.pop())
+        return False
+
+    monkeypatch.setattr(server, "is_listening", is_listening)
 
     coordinator = Coordinator(cast(Ledger, ledger), path, lambda *_: (0, b"", b""))
     coordinator.stop()
     coordinator.serve()
+    assert held == []
+
+
+def test_a_client_that_leaves_in_the_midst_of_its_answer_does_not_end_the_coordinator(
+    ledger: SlowLedger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The selector reports that the client can be written to, and then the client leaves."""
+    path = str(tmp_path / "socket")
+    coordinator = Coordinator(cast(Ledger, ledger), path, lambda *_: (0, b"x" * (1 << 24), b""))
+    select, leaving = selectors.DefaultSelector.select, threading.Event()
+    client = socket.socket(socket.AF_UNIX)
+
+    def select_then_leave(
+        selector: selectors.BaseSelector, timeout: float | None = None
+    ) -> list[tuple[selectors.SelectorKey, int]]:
+        found = select(selector, timeout)
+        if any(mask == selectors.EVENT_WRITE for _, mask in found):
+            client.close()
+            leaving.set()
+        return found
+
+    monkeypatch.setattr(selectors.DefaultSelector, "select", select_then_leave)
+    serving = threading.Thread(target=coordinator.serve)
+    serving.start()
+    client.settimeout(PATIENCE)
+    client.connect(path)
+    client.sendall(protocol.pack_call("/", [""] * 7, ["task", "list"]))
+    while not leaving.wait(0.01):
+        with suppress(OSError):
+            client.recv(1 << 16)
+
+    assert remote_ledger.ask_status(path)
+    coordinator.stop()
+    serving.join(PATIENCE)
 
 
 class StartedProcess:

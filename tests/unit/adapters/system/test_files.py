@@ -5,10 +5,13 @@ from pathlib import Path
 
 import pytest
 
+from remand.adapters.system import files
 from remand.adapters.system.files import (
     acquire_lock,
     atomic_write,
+    claim_lock,
     hold_lock,
+    is_locked,
     limit_lock_wait,
     lock_handle,
     note_progress,
@@ -85,6 +88,29 @@ def test_a_shared_lock_keeps_only_writers_away(tmp_path: Path) -> None:
     assert lock_handle(first, waits=False)
     os.close(first)
     os.close(second)
+
+
+def test_who_only_looks_at_a_lock_keeps_nobody_from_claiming_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = str(tmp_path / "lock")
+    looking = [acquire_lock(path, is_shared=True)]
+
+    def is_locked_and_released(path: str) -> bool:
+        found = is_locked(path)
+        os.close(looking.pop())
+        return found
+
+    monkeypatch.setattr(files, "is_locked", is_locked_and_released)
+
+    held = claim_lock(path)
+
+    assert held >= 0
+    monkeypatch.undo()
+    assert is_locked(path)
+    assert claim_lock(path) < 0
+    os.close(held)
+    assert not is_locked(path)
 
 
 def test_a_lock_file_that_is_a_link_is_not_followed(tmp_path: Path) -> None:
