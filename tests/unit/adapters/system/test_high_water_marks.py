@@ -10,7 +10,7 @@ import pytest
 from remand.adapters.system import high_water_marks
 from remand.adapters.system.high_water_marks import FileMarks
 
-PATIENCE = 20.0
+PATIENCE = 120.0
 
 
 def test_threads_that_raise_marks_at_once_lose_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

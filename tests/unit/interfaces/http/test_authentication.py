@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -15,6 +16,7 @@ from remand.app import tokens
 from remand.app.tokens import LogInAttempt, derived_secret
 from remand.domain.access.tokens import Caller, TokenRole
 from remand.domain.instant import add_seconds
+from remand.interfaces.http import authentication
 from remand.interfaces.http.authentication import (
     AccessOptions,
     Authenticator,
@@ -23,8 +25,14 @@ from remand.interfaces.http.authentication import (
 )
 from remand.interfaces.http.problems import HttpProblem
 from remand.interfaces.http.server import _with_own_names
-from remand.interfaces.http.sessions import MAX_SESSIONS_EACH
+from remand.interfaces.http.sessions import MAX_SESSIONS_EACH, RateLimiter
 from tests.support.builders import THE_USER, FakeLedger
+
+
+@pytest.fixture(autouse=True)
+def _calls_take_no_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a slow machine the limits would allow more calls meanwhile."""
+    monkeypatch.setattr(authentication, "RateLimiter", partial(RateLimiter, clock=lambda: 0.0))
 
 
 class Access:

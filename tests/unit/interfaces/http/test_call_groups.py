@@ -33,7 +33,7 @@ class Server:
         self.groups = CallGroups(self.pool.submit, self._run)
 
     def _run(self, run: Callable[[Any], None]) -> None:
-        assert self.go.wait(20)
+        assert self.go.wait(120)
         try:
             run(self.opened)
         except LedgerReplaced:
