@@ -432,7 +432,7 @@ def test_gates_that_outlast_the_hook_go_on_and_the_next_prompt_has_the_result(ma
     said = solo.answer("Stop", {"REMAND_HOOK_DEADLINE": "1"}, last_assistant_message="Done.")
     assert said == {}, "nobody waits for it"
     wait_for(lambda: repository.ok("gate", "history", "--sessions"), "the result")
-    time.sleep(1)
+    wait_for(lambda: not runs_of(solo), "the run's end")
     said = solo.answer("UserPromptSubmit", prompt="and now?")
     assert "1 failure" in said["hookSpecificOutput"]["additionalContext"]
     assert "1 failure" in said["systemMessage"]
@@ -522,7 +522,7 @@ class TestFaults:
         solo.begin()
         solo.edit("src/a.txt", "bad\n")
         assert solo.answer("Stop", {"REMAND_HOOK_DEADLINE": "1"}, last_assistant_message="Done.") == {}
-        for pid in runs_of(solo):
+        for pid in wait_for(lambda: runs_of(solo), "the run"):
             os.kill(pid, signal.SIGKILL)
         wait_for(lambda: not runs_of(solo), "the run's end")
         said = solo.answer("UserPromptSubmit", prompt="and now?")
@@ -650,6 +650,13 @@ def test_verdicts_are_recorded_under_the_session_and_in_no_other_list(solo: Solo
     assert solo.repository.ok("log", "tail") == []
 
 
+def end_switch(machine: Machine) -> None:
+    """Has the time be over for which it was switched off."""
+    (switch,) = machine.state.rglob("solo/switch")
+    word, _, before = switch.read_text().split()
+    switch.write_text(f"{word} 1.000 {before}")
+
+
 class TestSwitch:
     def test_off_and_on(self, solo: Solo) -> None:
         solo.begin()
@@ -663,28 +670,28 @@ class TestSwitch:
     def test_off_for_a_while(self, solo: Solo) -> None:
         solo.begin()
         solo.edit("src/a.txt", "bad\n")
-        said = solo.repository.ok("solo", "off", "--for", "2s")
+        said = solo.repository.ok("solo", "off", "--for", "1h")
         assert said["until"]
         assert solo.stop() == {}
-        time.sleep(2.1)
+        end_switch(solo.repository.machine)
         assert solo.stop()["decision"] == "block"
 
     def test_what_was_off_before_is_off_after_a_while(self, machine: Machine) -> None:
         repository = machine.repository(config=GATES.replace('sessions = "all"', 'lockout = "strict"'))
-        repository.ok("solo", "off", "--for", "1s")
-        repository.ok("solo", "off", "--for", "1s")
-        time.sleep(1.1)
+        repository.ok("solo", "off", "--for", "1h")
+        repository.ok("solo", "off", "--for", "1h")
+        end_switch(machine)
         assert repository.ok("solo", "status")["sessions"] == "off"
         repository.ok("solo", "on")
-        repository.ok("solo", "off", "--for", "1s")
-        repository.ok("solo", "off", "--for", "1s")
-        time.sleep(1.1)
+        repository.ok("solo", "off", "--for", "1h")
+        repository.ok("solo", "off", "--for", "1h")
+        end_switch(machine)
         assert repository.ok("solo", "status")["sessions"] == "on"
 
     def test_off_for_good_stays_so_after_a_while(self, solo: Solo) -> None:
         solo.repository.ok("solo", "off")
-        solo.repository.ok("solo", "off", "--for", "1s")
-        time.sleep(1.1)
+        solo.repository.ok("solo", "off", "--for", "1h")
+        end_switch(solo.repository.machine)
         assert solo.repository.ok("solo", "status")["sessions"] == "off"
 
     def test_an_agent_cannot_remove_the_hooks(self, solo: Solo) -> None:

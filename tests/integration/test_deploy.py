@@ -37,7 +37,7 @@ def stop(process: subprocess.Popen[str]) -> None:
 def fetch(address: str, certificate: Path | None = None) -> Any:
     context = ssl.create_default_context(cafile=str(certificate)) if certificate else None
     try:
-        with urllib.request.urlopen(address, timeout=10, context=context) as answer:
+        with urllib.request.urlopen(address, timeout=PATIENCE, context=context) as answer:
             return json.load(answer)
     except OSError:
         return None

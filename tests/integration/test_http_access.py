@@ -126,9 +126,13 @@ def test_every_route_is_refused_to_a_token_that_does_not_count_here(place: Place
 
 
 def test_a_good_token_gets_in_while_others_of_its_address_guess(place: Place) -> None:
-    answers = {place.server.get("/api/whoami", bearer("rmd_guess")).status for _ in range(300)}
+    answers = set[int]()
+    for _ in range(10_000):  # every so often a guess is let through, and is wrong
+        answers.add(place.server.get("/api/whoami", bearer("rmd_guess")).status)
+        if 429 in answers:
+            break
 
-    assert answers == {401, 429}, "every so often a guess is let through, and is wrong"
+    assert answers == {401, 429}
     assert place.server.get("/api/whoami", bearer(place.tokens[TokenRole.AGENT])).data["name"] == "Fenster"
 
 

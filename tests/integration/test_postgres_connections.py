@@ -198,7 +198,7 @@ _REFUSALS = ("22021", "22003", "54001", "57014", "53100", "P0001")
 """A character that cannot be stored, a number too large, too complex, too long, a full disk, anything."""
 
 
-@pytest.mark.timeout(60)
+@pytest.mark.timeout(900)
 def test_what_the_database_refuses_fails_its_own_command_alone(database: str) -> None:
     one = SharedFakeLedger(database)
     one.add()

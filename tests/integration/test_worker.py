@@ -34,7 +34,8 @@ command = ["sh", "-c", {command!r}]
 {labels}
 """
 VERDICTS = ("gate.pass", "gate.reject", "gate.hold", "gate.error")
-DEAD = "3"
+SOON_DEAD = ("--dead", "3")
+"""For workers that are killed; another one may be kept waiting for longer by a busy machine."""
 
 
 class Team:
@@ -84,7 +85,7 @@ class Team:
     def worker(self, host: int, *options: str) -> subprocess.Popen[str]:
         """Starts a worker, and waits until it works."""
         theirs = self.hosts[host]
-        process = theirs.machine.start(theirs.path, REMAND, "worker", "--dead", DEAD, *options)
+        process = theirs.machine.start(theirs.path, REMAND, "worker", "--dead", "60", *options)
         assert process.stdout is not None
         line = process.stdout.readline()
         assert line.startswith("Worker of"), f"{line!r} {process.communicate(timeout=PATIENCE)}"
@@ -137,12 +138,12 @@ def test_a_worker_on_another_host_measures_what_was_submitted(team: Callable[...
 def test_a_worker_that_is_killed_in_the_midst_is_followed_by_another(team: Callable[..., Team]) -> None:
     made = team(3, command="sleep 1")
     task, commit = made.work()
-    first = made.worker(1)
+    first = made.worker(1, *SOON_DEAD)
     submitted = made.submit(task, commit)
     wait_for(lambda: jobs(made, "doing"), "a worker at work")
 
     first.kill()
-    second = made.worker(2)
+    second = made.worker(2, "--dead", "20")
 
     code, said = answer(submitted)
     assert (code, said["status"]) == (0, "provisional"), said
@@ -299,20 +300,22 @@ def test_a_run_for_which_no_worker_has_the_labels_is_shown_and_waits(team: Calla
 def test_every_verdict_is_recorded_once_while_workers_are_killed(
     team: Callable[..., Team], campaign: Callable[[int, int], int]
 ) -> None:
-    """Small: 6 runs, 2 workers. Full: 500 runs, 4 workers. Every 5 seconds one of them is killed, and started again."""
+    """Small: 6 runs, 2 workers. Full: 500 runs, 4 workers. Every 5 seconds or more one of them is killed, and started again."""
     runs, hosts = campaign(6, 500), campaign(2, 4)
     made = team(1 + hosts, command="sleep 1")
     tasks = queue_runs(made, runs)
-    workers = {host: made.worker(host) for host in range(1, hosts + 1)}
+    workers = {host: made.worker(host, *SOON_DEAD) for host in range(1, hosts + 1)}
     wait_for(lambda: jobs(made, "doing") == hosts, "every worker at work")
     killed = 0
-    while jobs(made, "todo") + jobs(made, "doing"):
+    while unended(made):
         host = 1 + killed % hosts
         workers[host].kill()
         workers[host].wait(PATIENCE)
-        workers[host] = made.worker(host)
+        workers[host] = made.worker(host, *SOON_DEAD)
         killed += 1
+        left = unended(made)
         time.sleep(5.0)
+        wait_for(lambda left=left: unended(made) < max(left, 1), "the end of a run")
 
     counted = Counter(event["task_id"] for event in made.events(*VERDICTS))
     handed_in = Counter(event["task_id"] for event in made.events("task.submit"))
@@ -351,6 +354,10 @@ def jobs(made: Team, status: str) -> int:
             (status,),
         ).fetchone()
     return int(row[0]) if row else 0
+
+
+def unended(made: Team) -> int:
+    return jobs(made, "todo") + jobs(made, "doing")
 
 
 def attempts(made: Team) -> list[int]:

@@ -24,7 +24,7 @@ from remand.domain.preconditions import require_trusted_key
 from remand.domain.refusals import Refused
 
 KIND = "gates"
-SECONDS = 30.0
+SECONDS = 180.0
 """How long something that should happen soon may take."""
 
 
