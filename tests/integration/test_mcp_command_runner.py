@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from remand.interfaces.mcp import command_runner
 from remand.interfaces.mcp.command_runner import CommandError, CommandLineRunner, CommandResult
-from tests.integration.machine import wait_for
+from tests.integration.machine import PATIENCE, wait_for
 
 PROGRAM = """
 import os, sys, time
@@ -57,6 +58,42 @@ def test_a_runner_that_closes_leaves_no_call_behind(slow: CommandLineRunner, tmp
         return (await asyncio.gather(call, return_exceptions=True))[0]
 
     assert isinstance(asyncio.run(scene()), CommandError)
+
+
+def test_a_runner_that_closes_begins_none_of_the_calls_that_wait_for_room(
+    slow: CommandLineRunner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(command_runner, "MAX_PROCESSES", 1)
+    runner = CommandLineRunner(str(tmp_path), "", {})
+
+    async def scene() -> list[object]:
+        first = asyncio.create_task(runner.call("task submit", "T-1"))
+        await begun(tmp_path)
+        second = asyncio.create_task(runner.call("task submit", "T-2"))
+        await asyncio.sleep(0)
+        await asyncio.wait_for(runner.close(), PATIENCE)
+        return await asyncio.gather(first, second, return_exceptions=True)
+
+    found = asyncio.run(scene())
+    assert [type(one) for one in found] == [CommandError] * 2
+    assert str(found[1]) == command_runner.ENDING
+    assert (tmp_path / "made").stat().st_size == 1
+
+
+def test_a_runner_that_closes_ends_a_call_whose_process_is_just_being_started(
+    slow: CommandLineRunner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start = asyncio.create_subprocess_exec
+
+    async def start_then_close(*words: str, **options: Any) -> Any:
+        process = await start(*words, **options)
+        slow.stop()
+        return process
+
+    monkeypatch.setattr(asyncio, "create_subprocess_exec", start_then_close)
+
+    with pytest.raises(CommandError):
+        asyncio.run(asyncio.wait_for(slow.call("task submit", "T-1"), PATIENCE))
 
 
 def test_calls_that_differ_are_all_made(slow: CommandLineRunner, tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ DONE = 0
 MAX_PROCESSES = 8
 MAX_ARGUMENT_BYTES = 100_000
 """The system accepts no argument longer than 128 KiB."""
+ENDING = "The server is ending. Repeat the call with the next one."
 _OWN_PREFIX = "REMAND_"
 
 
@@ -58,6 +59,7 @@ class CommandLineRunner:
         self._room = asyncio.Semaphore(MAX_PROCESSES)
         self._running: dict[tuple[str, ...], asyncio.Task[CommandResult]] = {}
         self._processes: set[Process] = set()
+        self._ending = asyncio.Event()
 
     async def call(self, command: str, *named: str, **options: object) -> CommandResult:
         """Carries out a call. An identical call in progress is awaited and not repeated.
@@ -79,6 +81,8 @@ class CommandLineRunner:
 
     async def _run_process(self, words: Sequence[str]) -> CommandResult:
         async with self._room:
+            if self._ending.is_set():
+                raise CommandError(ENDING)
             try:
                 process = await asyncio.create_subprocess_exec(
                     *(*COMMAND_LINE, *self._own, *words),
@@ -92,6 +96,8 @@ class CommandLineRunner:
             except OSError as error:
                 raise CommandError(f"The command line cannot be started: {error.strerror}.") from None
             self._processes.add(process)
+            if self._ending.is_set():
+                self.stop()
             try:
                 output, errors = await process.communicate()
             finally:
@@ -99,7 +105,8 @@ class CommandLineRunner:
         return parse_result(process.returncode or 0, output, errors)
 
     def stop(self) -> None:
-        """Ends all calls in progress."""
+        """Ends all calls in progress; no other call begins."""
+        self._ending.set()
         for process in self._processes:
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
