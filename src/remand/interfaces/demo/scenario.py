@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
-import socket
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -131,25 +130,20 @@ def configuration() -> str:
     return CONFIG.format(members=members, gates=GATES if has_tools() else "[gates]\n")
 
 
+CLOSED_PORT = 1022
+"""A port on which nobody listens: it is reserved for experiments, and the system gives it to no server that asks for any port."""
+
+
 def project_files() -> dict[str, str]:
     """The shop: prices with tests, modules that all check passwords themselves, and the address of a sandbox that is down."""
-    port = _free_port()
     return {
         "README.md": "# A shop\n",
         "shop/__init__.py": "",
         "shop/passwords.py": PASSWORDS,
         "shop/price.py": PRICE,
         "tests/test_price.py": TEST_PRICE,
-        "checkout.py": f'"""The way to the payment sandbox."""\nSANDBOX = ("127.0.0.1", {port})\n',
+        "checkout.py": f'"""The way to the payment sandbox."""\nSANDBOX = ("127.0.0.1", {CLOSED_PORT})\n',
     } | {f"auth/session_{number}.py": SESSION.format(number) for number in range(1, MODULES + 1)}
-
-
-def _free_port() -> int:
-    """A port on which nobody listens."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port: int = free.getsockname()[1]
-    return port
 
 
 UNLOCKED = "McManus"
