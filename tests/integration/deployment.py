@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import configparser
 import os
+import secrets
 import shlex
 import socket
 import subprocess
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -74,6 +76,9 @@ def systemd_service(name: str) -> Service:
 
 
 def free_port() -> str:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return str(found.getsockname()[1])
+    """A port on which nobody listens, and which is given to nobody who asks for any before it is used."""
+    while True:
+        port = 20_000 + secrets.randbelow(10_000)
+        with suppress(OSError), socket.socket() as found:
+            found.bind(("127.0.0.1", port))
+            return str(port)

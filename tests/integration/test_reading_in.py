@@ -17,7 +17,7 @@ from remand.app import ledger
 from remand.app.events import intake
 from remand.interfaces.cli import main as cli
 from remand.interfaces.cli.entry import main
-intake._BATCH, ledger.PART_BYTES, cli.LOCK_TIMEOUT_SECONDS = 2, 1, 1
+intake._BATCH, ledger.PART_BYTES, cli.LOCK_TIMEOUT_SECONDS = 2, 1, 3
 batches, note = [0], SqliteStore.note_progress
 
 def note_slowly(store, text):
@@ -47,7 +47,7 @@ def fresh(machine: Machine) -> Repository:
 def slow_call(
     repository: Repository, *arguments: str, last: int = 0, pause: float = 0.0
 ) -> subprocess.Popen[str]:
-    """A call that reads a few lines at a time, waits a second for locks, and may be killed with one of its batches."""
+    """A call that reads a few lines at a time, waits three seconds for locks, and may be killed with one of its batches."""
     code = SLOW.format(last=last, pause=pause)
     return repository.machine.start(repository.path, sys.executable, "-c", code, *arguments)
 
@@ -66,7 +66,7 @@ def test_killed_while_it_reads_it_goes_on_and_has_the_same_state(fresh: Reposito
 def test_a_read_that_takes_longer_than_a_lock_is_waited_for_succeeds_and_so_does_who_waits(
     fresh: Repository,
 ) -> None:
-    calls = [slow_call(fresh, "task", "list", "--json", pause=0.3) for _ in range(2)]
+    calls = [slow_call(fresh, "task", "list", "--json", pause=0.5) for _ in range(2)]
 
     for call in calls:
         out, err = call.communicate(timeout=PATIENCE)

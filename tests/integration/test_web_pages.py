@@ -57,10 +57,9 @@ def test_an_address_answers_with_its_status_and_text(status: int) -> None:
 
 
 def test_where_nothing_listens_there_is_no_answer() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as closed:
-        port = closed.getsockname()[1]
-
-    status, why, _ = get(port)
+    with socket.socket() as closed:  # bound, so that nobody else listens there meanwhile
+        closed.bind(("127.0.0.1", 0))
+        status, why, _ = get(closed.getsockname()[1])
 
     assert status == 0
     assert "refused" in why

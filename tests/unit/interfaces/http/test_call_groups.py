@@ -15,6 +15,7 @@ from remand.domain import commands as c
 from remand.interfaces.cli.context import Steps
 from remand.interfaces.http.call_groups import CallGroups
 
+pytestmark = pytest.mark.timeout(120)  # a group that does not end would wait for ever
 ASKED = Request(command=c.CancelTask(task_id="T", reason=""), actor="user")
 
 
