@@ -31,7 +31,7 @@ from tests.support.mcp_way import McpWay
 REMAND = os.path.join(os.path.dirname(sys.executable), "remand")
 HERE = Path(__file__).parent
 NO_GATES = "[gates]\n"
-PATIENCE = 180.0
+PATIENCE = 600.0
 """How long a busy machine may take for anything; what is there sooner is not waited for."""
 _REMINDER = re.compile(
     r"remand: (\d+ (questions? waits? for you|events? (is|are) held back)|the log is incomplete"

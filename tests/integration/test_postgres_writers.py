@@ -191,12 +191,12 @@ def test_nothing_to_claim_is_said_after_waiting_for_those_who_hold_the_last_task
         with suppress(ZeroDivisionError), one.store.write() as tx:
             assert tx.tasks.get(task)
             is_held.set()
-            is_done.wait(30)
+            is_done.wait(300)
             raise ZeroDivisionError
 
     holder = threading.Thread(target=hold)
     holder.start()
-    is_held.wait(30)
+    is_held.wait(300)
     threading.Timer(0.3, is_done.set).start()
     assert two.claim(by="Bob").id == task
     holder.join()
@@ -325,7 +325,7 @@ def test_what_a_killed_writer_has_answered_is_there_and_nothing_of_it_is_half(
         time.sleep(0.2 + rng.random() / 5)
         process.send_signal(signal.SIGKILL)
         answered = [line.strip() for line in process.stdout if line.endswith("\n")]
-        process.wait(30)
+        process.wait(300)
         process.stdout.close()
         assert {one.task(name).status for name in answered} <= {"claimed"}
         one.add()
@@ -479,7 +479,7 @@ def test_requests_that_no_thread_waits_for_are_answered_in_groups(writers: Write
     found = [group.submit(Request(command=c.AddTask(title=f"{n}"), actor=USER)) for n in range(40)]
     found[5:5] = [group.submit(Request(command=c.ClaimTask(agent="Bob", task_id="T-none"), actor="Bob"))]
 
-    assert codes([one.result(30) for one in found]) == [""] * 40 + ["unknown_task"]
+    assert codes([one.result(300) for one in found]) == [""] * 40 + ["unknown_task"]
     group.close()
     require_sound_log(one.store)
 

@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 
 from remand.testing import postgres
 
-_PATIENCE = 60.0
+_PATIENCE = 600.0
 
 
 class CrashableServer:
@@ -47,14 +47,14 @@ class CrashableServer:
             "-w",
             "-s",
             "-t",
-            "30",
+            "300",
             "-l",
             log,
             "start",
         ]
         deadline = time.monotonic() + _PATIENCE
         while subprocess.run(
-            command, user=user, cwd="/", capture_output=True, timeout=60, check=False
+            command, user=user, cwd="/", capture_output=True, timeout=_PATIENCE, check=False
         ).returncode:
             if time.monotonic() > deadline:
                 raise AssertionError("PostgreSQL did not come back")

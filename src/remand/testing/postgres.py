@@ -37,7 +37,7 @@ def server() -> Iterator[str]:
     if user:
         shutil.chown(folder, user)
     data = os.path.join(folder, "data")
-    control = [os.path.join(programs, "pg_ctl"), "-D", data, "-w", "-s", "-t", "60"]
+    control = [os.path.join(programs, "pg_ctl"), "-D", data, "-w", "-s", "-t", "300"]
     try:
         _run([os.path.join(programs, "initdb"), "-D", data, "-U", "postgres", "-A", "trust"], user)
         with open(os.path.join(data, "postgresql.conf"), "a", encoding="utf-8") as file:
@@ -78,7 +78,7 @@ def server_user() -> str:
 
 def _run(command: list[str], user: str) -> None:
     process = subprocess.run(
-        command, user=user or None, capture_output=True, cwd="/", timeout=120, check=False
+        command, user=user or None, capture_output=True, cwd="/", timeout=600, check=False
     )
     if process.returncode:
         raise RuntimeError(f"{command[0]}: {process.stderr.decode(errors='replace')[-500:]}")
