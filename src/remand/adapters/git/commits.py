@@ -207,7 +207,8 @@ def _escape(match: re.Match[bytes]) -> bytes:
     return b"\\%c" % _SHORT[code] if code in _SHORT else b"\\%03o" % code
 
 
-SECONDS = 2.0
+SECONDS = 10.0
+"""How long evidence may take to check: usually some hundredths of a second, but on a busy machine it must not stay unchecked."""
 MAX_SOURCE_FILE = 4 << 20
 MAX_TOTAL = 32 << 20
 MAX_PATHS = 200_000
