@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import sys
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -267,6 +268,24 @@ def test_many_notices_come_in_ever_longer_steps(tmp_path: Path, monkeypatch: pyt
     count = len(slept)
     pace.wait()
     assert len(slept) == count
+
+
+def test_a_delivery_that_takes_its_last_look_keeps_no_other_from_starting(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script = (
+        "import sys, time; from pathlib import Path; from remand.adapters.system import notice_channels as notices\n"
+        "notices.release_delivery(); root = Path(sys.argv[2]); (root / 'released').touch()\n"
+        "while not (root / 'go').exists(): time.sleep(0.01)"
+    )
+    monkeypatch.setattr(notice_channels, "COMMAND_LINE", (sys.executable, "-c", script))
+    runs = BackgroundRuns(str(tmp_path / "runs"))
+
+    notice_channels.start_delivery(str(tmp_path / "runs"), str(tmp_path), os.environ)
+    wait_for((tmp_path / "released").exists, "the release")
+
+    assert not runs.is_running("notify")
+    (tmp_path / "go").touch()
 
 
 def test_the_variable_takes_names_as_the_file_does(monkeypatch: pytest.MonkeyPatch) -> None:

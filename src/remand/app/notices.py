@@ -117,15 +117,21 @@ class NoticeDelivery:
             self._pace.note()
         return sent._replace(problems=problems + sent.problems)
 
-    def deliver_paced(self) -> DeliveryReport:
-        """Sends at the allowed rate until nothing is pending; failures are left to the next command."""
-        notices, delivered = 0, tuple[tuple[str, str], ...]()
+    def deliver_paced(self, release: Callable[[], None]) -> DeliveryReport:
+        """Sends at the allowed rate until nothing is pending; failures are left to the next command.
+
+        `release` lets another delivery start. This one looks once more after that: whoever asked before relies on it.
+        """
+        notices, delivered, is_released = 0, tuple[tuple[str, str], ...](), False
         while True:
             self._pace.wait()
             sent = self.deliver()
             notices, delivered = notices + sent.notices, delivered + sent.delivered
-            if sent.problems or not sent.notices:
+            if sent.problems or (is_released and not sent.notices):
                 return DeliveryReport(notices, delivered, sent.problems)
+            if not sent.notices:
+                release()
+                is_released = True
 
 
 class _PendingNotices:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+from contextlib import AbstractContextManager, nullcontext
 
-from remand.app.notices import MAX_NOTICES, MAX_SINGLE, DeliveryReport, deliver_notices
+from remand.app.notices import MAX_NOTICES, MAX_SINGLE, DeliveryReport, NoticeDelivery, deliver_notices
 from remand.app.requests import Rules
 from remand.domain import commands as c
 from remand.domain.access.team import Team
@@ -134,3 +135,31 @@ def test_a_notice_holds_no_secret_and_no_hidden_text() -> None:
     assert "hunter2" not in told
     assert "ghp_" not in told
     assert all(char.isprintable() or char == "\n" for char in told)
+
+
+class FreePace:
+    """A pace that keeps nobody waiting."""
+
+    def wait(self) -> None:
+        """At once."""
+
+    def turn(self) -> AbstractContextManager[None]:
+        return nullcontext()
+
+    def note(self) -> None:
+        """Counts nothing."""
+
+
+def test_a_question_asked_while_a_delivery_ends_is_told_by_it_or_by_the_next() -> None:
+    chat = MemoryChannel()
+    asking = Asking(chat)
+    first, asked = asking.escalated(), list[str]()
+    delivery = NoticeDelivery(
+        asking.world.ledger, Team, "house", open_channels=lambda: ((chat,), ()), pace=FreePace()
+    )
+
+    sent = delivery.deliver_paced(lambda: asked.append(asking.escalated("Paint the door")))
+
+    assert sent.notices == 2
+    assert [asking.notified(task) for task in (first, *asked)] == [("chat",), ("chat",)]
+    assert len(asked) == 1

@@ -21,13 +21,19 @@ class BackgroundRuns:
     def __init__(self, folder: str) -> None:
         self._folder = folder
 
-    def start(self, name: str, command: Sequence[str], environment: Mapping[str, str]) -> bool:
-        """Starts a run in its own session, outside any project folder; False if a run of that name is already in progress."""
+    def start(
+        self, name: str, command: Sequence[str], environment: Mapping[str, str], lock_variable: str = ""
+    ) -> bool:
+        """Starts a run in its own session, outside any project folder; False if a run of that name is already in progress.
+
+        `lock_variable` gives the run the descriptor of its lock, which it may release before it ends.
+        """
         os.makedirs(self._folder, mode=0o700, exist_ok=True)
         lock = claim_lock(self._path(name, "lock"))
         if lock < 0:
             return False
         os.set_inheritable(lock, True)
+        own = {lock_variable: str(lock)} if lock_variable else {}
         try:
             with (
                 open(self._path(name, "out"), "wb") as output,
@@ -38,7 +44,7 @@ class BackgroundRuns:
                     stdin=subprocess.DEVNULL,
                     stdout=output,
                     stderr=errors,
-                    env=dict(environment),
+                    env={**environment, **own},
                     cwd="/",
                     start_new_session=True,
                     pass_fds=(lock,),

@@ -124,6 +124,8 @@ class FilePace:
 
 
 VARIABLE = "REMAND_NOTIFY"
+_LOCK_VARIABLE = "REMAND_NOTIFY_LOCK"
+"""Gives a process that sends notices the descriptor of its lock."""
 AGENTS_MARK = "REMAND_TASK"
 _AGENT_VARIABLES = (AGENTS_MARK, "REMAND_ACTOR", "REMAND_HANDOFF")
 _LOCAL = ("file", "syslog", "dbus", "macosx", "windows")
@@ -158,11 +160,19 @@ def private_variables(environment: Mapping[str, str]) -> tuple[str, ...]:
 
 def start_delivery(folder: str, root: str, environment: Mapping[str, str]) -> None:
     """Starts a process that sends notices, unless one is already running: no command waits for a channel."""
+    if _LOCK_VARIABLE in environment:
+        return  # this is that process
     private = private_variables(environment)
     own = {name: value for name, value in environment.items() if not name.startswith(private)}
     background_runs.BackgroundRuns(folder).start(
-        "notify", [*COMMAND_LINE, "-C", root, "notify", "--paced"], own
+        "notify", [*COMMAND_LINE, "-C", root, "notify", "--paced"], own, _LOCK_VARIABLE
     )
+
+
+def release_delivery() -> None:
+    """Lets commands start another process that sends notices, if this is the one that they rely on."""
+    with suppress(ValueError, OSError):
+        os.close(int(os.environ.get(_LOCK_VARIABLE, "")))
 
 
 def read_addresses() -> ChannelAddresses:

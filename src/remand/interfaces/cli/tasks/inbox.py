@@ -51,7 +51,8 @@ def _notify(context: Context) -> Result:
     if context.arguments.test:
         return _test_channels()
     delivery = after_call.notice_delivery(context.opened_ledger)
-    sent = delivery.deliver_paced() if context.arguments.paced else delivery.deliver()
+    release = after_call.notice_channels.release_delivery
+    sent = delivery.deliver_paced(release) if context.arguments.paced else delivery.deliver()
     data = {
         "channels": [address.name for address in after_call.notice_channels.read_addresses().channels],
         "notices": sent.notices,
