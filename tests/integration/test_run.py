@@ -74,7 +74,8 @@ def test_a_task_goes_through_its_whole_life(opened: Open, start: Start, machine:
     scheduler = start(office)
 
     rejected = office.reject(task, "work.txt:1: Say which roof it is.")
-    assert [one["how"] for one in office.events("run.end", task)] == ["exited", "exited"]
+    ends = [one["how"] for one in office.events("run.end", task)]
+    assert ends[:2] == ["exited", "exited"], "the next agent's may have ended as well"
     assert "Mend the roof" in office.noted(f"prompt.{task}.Fenster.1")
     assert "REJECTED: Quality gates failed" in office.noted(f"prompt.{task}.Fenster.2")
     assert office.repository.refused("task", "claim", task, "--agent", "Fenster") == "locked_out"
@@ -271,7 +272,7 @@ def test_faults_are_nobodys_blame_and_do_not_go_on_for_ever(opened: Open, start:
             "Crash": Member("echo 'no such model' >&2; exit 7\n", more='skills = ["crash"]'),
         },
         policy="max_faults = 2",
-        run='time = "8s"',
+        run='time = "20s"',
     )
     slow, killed, crash = (office.add(name, "--skills", name) for name in ("slow", "killed", "crash"))
     scheduler = start(office)
