@@ -40,7 +40,7 @@ def browser() -> Iterator[Browser]:
         pytest.skip("needs Debian's chromium")
     expect.set_options(timeout=PATIENCE_MS)
     with sync_playwright() as playwright:
-        made = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        made = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS, timeout=PATIENCE_MS)
         yield made
         made.close()
 
@@ -64,7 +64,8 @@ def open_place(browser: Browser, *, is_harmless: bool = False) -> Iterator[Place
         parts = urlsplit(link)
         context = browser.new_context()
         page = context.new_page()
-        page.goto(link, timeout=PATIENCE_MS)
+        page.set_default_timeout(PATIENCE_MS)
+        page.goto(link)
         page.wait_for_selector("h1")
         context.storage_state(path=state)
         context.close()
