@@ -82,7 +82,7 @@ class Solo:
         tool = {"tool_name": "Bash", "tool_input": {"command": script}}
         self.answer("PreToolUse", tool_use_id="b", **tool)
         environment = self.repository.machine.environment
-        subprocess.run(["sh", "-c", script], cwd=self.path, env=environment, check=True, timeout=60)
+        subprocess.run(["sh", "-c", script], cwd=self.path, env=environment, check=True, timeout=600)
         self.answer("PostToolUse", tool_use_id="b", tool_response={"stdout": ""}, **tool)
 
     def ask_for(self, script: str) -> None:

@@ -17,7 +17,7 @@ from remand.app.scheduler.ports import AgentLaunch, AgentLauncher, RunEnd, Runni
 from tests.integration.sandboxes import marked, sandbox_of
 
 KINDS = ("confined", "unconfined")
-PATIENCE = 180.0
+PATIENCE = 600.0
 
 
 def launcher_of(kind: str, **more: int) -> AgentLauncher:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-PATIENCE = 180.0
+PATIENCE = 600.0
 _PERSON = {
     f"GIT_{role}_{key}": value
     for role in ("AUTHOR", "COMMITTER")

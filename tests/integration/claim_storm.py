@@ -21,7 +21,7 @@ from remand.domain import commands as c
 from remand.wiring.ledger import find_place, open_ledger
 from remand.wiring.startup import find_socket
 
-START_SECONDS = 120.0
+START_SECONDS = 600.0
 
 
 def asker(folder: str, mode: str, number: int) -> Callable[[Request], Answer]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
-PATIENCE_SECONDS = 120
+PATIENCE_SECONDS = 600
 """A killed process needs a moment to go; nothing here is measured."""
 LONGER = (1.0, 10.0, 100.0)
 """How long something is let run that is to be ended in the midst of it: longer where a slow machine has not begun it by then."""

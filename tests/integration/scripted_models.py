@@ -16,7 +16,7 @@ from typing import Any
 
 from tests.acceptance.real_agents.endpoint import Model, raise_loopback, refuse_the_world
 
-PATIENCE = 180.0
+PATIENCE = 600.0
 
 
 def main() -> None:

@@ -371,7 +371,7 @@ class Writer:
 
 def patiently(do: Callable[[], Any]) -> Any:
     """Does something, again and again while the database is away."""
-    deadline = time.monotonic() + 120
+    deadline = time.monotonic() + 600
     while True:
         try:
             return do()

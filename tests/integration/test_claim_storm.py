@@ -116,7 +116,7 @@ def test_calls_started_at_once_are_all_answered(
             repository.machine.start(repository.path, REMAND, *words[number % len(words)], "--json")
             for number in range(10)
         ]
-        answers = [(process.communicate(timeout=120), process.returncode) for process in started]
+        answers = [(process.communicate(timeout=600), process.returncode) for process in started]
         assert [answer for answer in answers if answer[1] not in (0, 1)] == []
         for (out, err), _ in answers:
             assert not err

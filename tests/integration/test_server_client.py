@@ -39,7 +39,7 @@ def _run(server: FakeServer, *arguments: str, **environment: str) -> subprocess.
         input="",
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=600,
         check=False,
     )
 

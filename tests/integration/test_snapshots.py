@@ -16,7 +16,7 @@ from remand.adapters.git.snapshots import MIB, SnapshotStore, TreeSnapshot
 def git(folder: Path, *arguments: str, check: bool = True) -> str:
     names = ("-c", "user.name=U", "-c", "user.email=u@example.com", "-c", "init.defaultBranch=main")
     done = subprocess.run(
-        ["git", *names, *arguments], cwd=folder, capture_output=True, text=True, check=check, timeout=120
+        ["git", *names, *arguments], cwd=folder, capture_output=True, text=True, check=check, timeout=600
     )
     return done.stdout.strip()
 

@@ -90,7 +90,7 @@ def test_objects_that_a_confined_agent_may_not_bring_come_in_no_pack_either(site
 
 def _write(folder: Path, kind: str, content: bytes) -> str:
     command = ["git", "hash-object", "-w", "-t", kind, "--literally", "--stdin"]
-    done = subprocess.run(command, cwd=folder, input=content, capture_output=True, check=True, timeout=60)
+    done = subprocess.run(command, cwd=folder, input=content, capture_output=True, check=True, timeout=600)
     return done.stdout.decode().strip()
 
 

@@ -78,7 +78,7 @@ def run(folder: Path, *words: str, only: tuple[str, ...] = (), **files: str) -> 
             cwd=folder,
             env={**os.environ, **watch.environment},
             capture_output=True,
-            timeout=60,
+            timeout=600,
             check=False,
         )
         records = watch.records()

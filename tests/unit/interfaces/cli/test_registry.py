@@ -161,7 +161,7 @@ def test_a_usual_call_loads_no_parser() -> None:
         "print(found.title, found.priority, found.depends_on, found.alias, 'argparse' in sys.modules)"
     )
     done = subprocess.run(
-        [sys.executable, "-I", "-c", code], capture_output=True, text=True, check=True, timeout=60
+        [sys.executable, "-I", "-c", code], capture_output=True, text=True, check=True, timeout=600
     )
     assert done.stdout.strip() == "Roof high ['A', 'B'] [] False"
 
