@@ -424,6 +424,18 @@ def test_stops_that_look_alike_are_counted_and_hooks_of_one_stop_are_not(
     assert found == numbers
 
 
+def test_two_hooks_that_count_one_stop_at_the_same_time_count_it_once(tmp_path: Path) -> None:
+    sessions = writing.Sessions(str(tmp_path))
+    assert sessions.count(TASK, "s1", "first") == 1
+    (file,) = tmp_path.iterdir()
+    with file.open("a") as other:  # a hook that looked before the first one had noted it
+        other.write("first\n")
+
+    assert sessions.count(TASK, "s1", "second") == 2
+    assert [sessions.count(TASK, "s1") for _ in range(2)] == [3, 4], "stops without a key are all different"
+    assert sessions.count(TASK, "s1", "first") == 4
+
+
 def test_a_hook_that_follows_a_slow_one_of_the_same_host_is_about_the_same_stop(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -141,7 +141,12 @@ def run(folder: Path, text: str, *options: str) -> Measurement:
         environment = {**os.environ, **watch.environment, "PYTHONDONTWRITEBYTECODE": "1"}
         environment.pop("PYTEST_ADDOPTS", None)
         done = subprocess.run(
-            [*command, "test_a.py"], cwd=folder, env=environment, capture_output=True, timeout=600, check=False
+            [*command, "test_a.py"],
+            cwd=folder,
+            env=environment,
+            capture_output=True,
+            timeout=600,
+            check=False,
         )
         records = watch.records()
     assert ToldRun(records).starts == 1, done.stdout

@@ -258,7 +258,7 @@ class Sessions:
         self._folder = folder
 
     def count(self, task_id: str, session: str, key: str = "") -> int:
-        """Counts a blocked stop and returns the number so far; a repeated call about one stop counts once."""
+        """Counts a blocked stop and returns the number so far; repeated calls about one stop count once, also at the same time."""
         path = self._path("nudges", task_id, session)
         try:
             os.makedirs(self._folder, mode=0o700, exist_ok=True)
@@ -270,7 +270,7 @@ class Sessions:
                     file.write(f"{key}\n")
         except OSError:
             return 1
-        return len(known)
+        return known.count("") + len({*known} - {""})
 
     def occurrence(self, task_id: str, firing: str, host: str) -> int:
         """The ordinal of this stop among equal ones. Calls of two hooks about one stop get the same number."""
