@@ -5,9 +5,9 @@ from __future__ import annotations
 import random
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from itertools import islice
 from typing import Any, Protocol, TypeVar, cast
 
@@ -25,8 +25,7 @@ from remand.domain.access.keys import PublicKey, parse_trust
 from remand.domain.access.team import Actor
 from remand.domain.decisions.forge_actions import issue_task_id
 from remand.domain.preconditions import require_trusted_key
-from remand.domain.record import NamedTuple
-from remand.ledger.store import LedgerHead, SharedTransaction, Transaction
+from remand.ledger.store import ChangeScope, LedgerHead, SharedStore, SharedTransaction, Transaction
 
 _MOST = 256
 """The most threads and futures whose requests are in one group."""
@@ -38,35 +37,22 @@ T = TypeVar("T")
 _LINKS = ("depends_on", "drop_depends_on", "waits_for", "created_tasks")
 
 
-class RequestScope(NamedTuple):
-    """The rows that requests may change or depend on, as far as the requests show."""
-
-    names: set[str]
-    tasks: set[str]
-    handoffs: set[str]
-    is_linking: bool
-    claims: int
-    """How many of them claim any ready task."""
-
-
-def request_scope(requests: Sequence[Request]) -> RequestScope:
+def request_scope(requests: Iterable[Request]) -> ChangeScope:
     """The names in requests. Whatever else they depend on is locked when it is read."""
-    commands: list[c.Command] = [request.command for request in requests]
-    scope = RequestScope(
-        set(),
-        set(),
-        set(),
-        is_linking=any(map(_links, commands)),
-        claims=sum(isinstance(one, c.ClaimTask | c.AssignTask) and not one.task_id for one in commands),
-    )
+    names: set[str] = set()
+    tasks: set[str] = set()
+    handoffs: set[str] = set()
+    is_linking, claims = False, 0
     for request in requests:
         command: c.Command = request.command
-        scope.names.update(_unique_names(request))
-        named = (getattr(command, "task_id", ""), *_links(command))
-        scope.tasks.update(ids.parse_task_id(name) or name for name in named if name)
+        names.update(_unique_names(request))
+        links, task = _links(command), getattr(command, "task_id", "")
+        tasks.update(ids.parse_task_id(name) or name for name in (task, *links) if name)
         if handoff := getattr(command, "handoff_id", ""):
-            scope.handoffs.add(ids.parse_handoff_id(handoff) or handoff)
-    return scope
+            handoffs.add(ids.parse_handoff_id(handoff) or handoff)
+        is_linking = is_linking or bool(links)
+        claims += isinstance(command, c.ClaimTask | c.AssignTask) and not task
+    return ChangeScope(names, tasks, handoffs, is_linking, claims)
 
 
 def _links(command: c.Command) -> tuple[str, ...]:
@@ -100,8 +86,10 @@ def _do_nothing() -> None:
 class _Attempt(threading.local):
     """The parameters of a thread's next change."""
 
-    tasks: frozenset[str] = frozenset()
-    """Tasks to lock first, as an earlier attempt found them locked."""
+    scope = ChangeScope()
+    """What it locks before anything is decided."""
+    ahead: ChangeScope | None = None
+    """The scope, if the change is to begin with it."""
     on_decided: Callable[[], None] = staticmethod(_do_nothing)
 
 
@@ -178,18 +166,13 @@ class SharedLedger(Ledger):
         super()._require_open(tx, verifier)
         require_trusted_key(tx.unconfirmed.writer, is_confined=True)
 
-    def prepare(self, tx: Transaction, requests: Sequence[tuple[Request, Actor | None]]) -> None:
+    def open_store(self) -> AbstractContextManager[Transaction]:
+        ahead, self._attempt.ahead = self._attempt.ahead, None
+        return cast("SharedStore", self.store).write(ahead)
+
+    def prepare(self, tx: Transaction) -> None:
         """Locks all rows that the requests name, in a fixed order, before anything is read."""
-        valid = [request for request, _ in requests if is_valid_request(request)]
-        names, tasks, handoffs, is_linking, claims = request_scope(valid)
-        cast("SharedTransaction", tx).prepare(
-            names,
-            tasks | self._attempt.tasks,
-            handoffs,
-            is_linking=is_linking,
-            claims=claims,
-            on_decided=self._attempt.on_decided,
-        )
+        cast("SharedTransaction", tx).prepare(self._attempt.scope, self._attempt.on_decided)
 
     def decide_all(
         self, requests: Sequence[Request], on_decided: Callable[[], None] = lambda: None
@@ -205,12 +188,16 @@ class SharedLedger(Ledger):
         self, requests: Sequence[tuple[Request, Actor | None]], is_last_due: LastDue = always_due
     ) -> UnsyncedAnswers:
         until = time.monotonic() + _AWAY_SECONDS
+        scope = request_scope(request for request, _ in requests if is_valid_request(request))
+        self._attempt.scope = self._attempt.ahead = scope
         try:
             for attempt in range(_ATTEMPTS):
                 try:
                     return super()._decide_all(requests, is_last_due)
                 except StoreConflict as conflict:
-                    self._attempt.tasks |= frozenset(conflict.tasks)
+                    # What it begins with may be the reason: it may have to wait for all others first.
+                    scope = self._attempt.scope
+                    self._attempt.scope = scope._replace(tasks={*scope.tasks, *conflict.tasks})
                     if attempt >= _ATTEMPTS_TOGETHER and len(requests) > 1 and is_last_due is always_due:
                         return self._decide_each(requests)
                 except StoreRejected:
@@ -221,9 +208,9 @@ class SharedLedger(Ledger):
                     if time.monotonic() > until:
                         raise
                 _pause(attempt)
+            return super()._decide_all(requests, is_last_due)
         finally:
-            self._attempt.tasks = frozenset()
-        return super()._decide_all(requests, is_last_due)
+            self._attempt.ahead = None
 
     def refresh(self) -> None:
         self._repeat(super().refresh, _LONGEST_PAUSE)

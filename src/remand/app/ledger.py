@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import Any, TypeVar
 
 from msgspec.structs import replace
@@ -193,7 +193,11 @@ class Ledger(LogFiles):
         on_decided()
         return answers
 
-    def prepare(self, tx: Transaction, requests: Sequence[tuple[Request, Actor | None]]) -> None:
+    def open_store(self) -> AbstractContextManager[Transaction]:
+        """Opens a change of the store."""
+        return self.store.write()
+
+    def prepare(self, tx: Transaction) -> None:
         """Prepares a change. The single writer of an embedded ledger has nothing to lock."""
 
     def ask_as(
@@ -243,14 +247,14 @@ class Ledger(LogFiles):
         seen = [self._look_up_external_facts(request) for request, _ in requests]
         try:
             with without_garbage_collection(), self._write_transaction() as (tx, _, handler):
-                self.prepare(tx, requests)
+                self.prepare(tx)
                 handler.settle_due()
                 answers: list[Answer] = []
                 for (request, actor), found in zip(requests, seen, strict=True):
                     if len(answers) == len(requests) - 1 and not is_last_due(answers):
                         break
                     answers.append(handler.answer(request, found, actor))
-                has_outdated_files = bool(tx.outdated.notes())
+                has_outdated_files = tx.outdated.has_notes()
         except Refused as refusal:  # the log has moved
             return UnsyncedAnswers([refusal] * len(requests), None, False)
         # A repeated answer may be another process's, which has not synced it yet.
@@ -468,7 +472,7 @@ class Ledger(LogFiles):
         and other processes get the lock in between. No time limit applies.
         """
         while True:
-            with self.store.write() as tx:
+            with self.open_store() as tx:
                 verifier = self._catch_up(tx)
                 if verifier is not None:
                     yield tx, verifier

@@ -41,6 +41,9 @@ class OutdatedTasks(Protocol):
     def every(self) -> list[str]:
         """The tasks with outdated files; the empty name stands for all."""
 
+    def has_notes(self) -> bool:
+        """True if any file is outdated."""
+
     def notes(self) -> list[str]:
         """The notes, each by itself: whoever writes the files clears these, and no later ones."""
 
@@ -278,24 +281,35 @@ class Transaction(Protocol):
         """Waits for every other change, and makes later writers read the ledger again first."""
 
 
+class ChangeScope(NamedTuple):
+    """The rows that a change may write or depend on, as far as its requests show."""
+
+    names: Collection[str] = ()
+    """Names that only one task or request may have."""
+    tasks: Collection[str] = ()
+    """Ids or aliases."""
+    handoffs: Collection[str] = ()
+    is_linking: bool = False
+    """Whether it may add dependencies."""
+    claims: int = 0
+    """How many of the requests want any task that is ready."""
+
+
 class SharedTransaction(Protocol):
     """A change of a ledger in which several processes change different tasks at once."""
 
-    def prepare(
-        self,
-        names: Iterable[str],
-        tasks: Collection[str],
-        handoffs: Collection[str],
-        *,
-        is_linking: bool,
-        claims: int,
-        on_decided: Callable[[], None],
-    ) -> None:
-        """Waits for changes of the same names, tasks (by id, alias or handoff) or graph.
+    def prepare(self, scope: ChangeScope, on_decided: Callable[[], None]) -> None:
+        """Waits for changes of the same names, tasks or graph, unless the change has begun with them.
 
-        `claims` is the number of commands that want any ready task. `on_decided` is called once the change is
-        written and only its commit is left: then others may be decided.
+        `on_decided` is called once the change is written and only its commit is left: then others may be decided.
         """
+
+
+class SharedStore(Protocol):
+    """Where a ledger is stored in which several processes change different tasks at once."""
+
+    def write(self, ahead: ChangeScope | None = None) -> AbstractContextManager[Transaction]:
+        """Opens a change; `ahead` is what it locks at once, so that `prepare` need not."""
 
 
 class Store(Protocol):

@@ -8,8 +8,9 @@ import time
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from types import TracebackType
-from typing import Any
+from typing import Any, TypeVar
 
 import apsw
 import psycopg
@@ -20,36 +21,39 @@ from psycopg.types import array, numeric, string
 from remand.adapters.stores import postgres_schema as own
 from remand.adapters.stores import sqlite_schema as sql
 from remand.adapters.stores.postgres_statements import (
-    BEGIN_CHANGE,
     Connection,
     KnownRows,
-    OpenChange,
     PostgresStatements,
     TasksTaken,
+    number_of_name,
     register_arrays,
 )
 from remand.adapters.stores.postgres_tables import (
     NEW_HEAD,
     PostgresTransaction,
     SessionTaken,
-    number_of_name,
 )
 from remand.adapters.stores.shared_data import PostgresSharedData
 from remand.adapters.stores.sqlite_views import VERSION, LedgerView
 from remand.adapters.system.files import note_progress
 from remand.app.errors import EnvironmentFault, StoreAway, StoreConflict, StoreRejected
 from remand.app.reminders import UnseenCounts
-from remand.ledger.store import LedgerHead, Transaction
+from remand.ledger.store import ChangeScope, LedgerHead, Transaction
+
+T = TypeVar("T")
+Begin = Callable[[Connection], T]
+"""What is done first with a connection."""
 
 
 class PostgresChange:
     """A transaction: commits when left without an exception, else rolls back."""
 
-    def __init__(self, store: PostgresStore) -> None:
+    def __init__(self, store: PostgresStore, ahead: ChangeScope | None) -> None:
         self._store = store
+        self._ahead = ahead
 
     def __enter__(self) -> Transaction:
-        self._transaction = self._store.begin()
+        self._transaction = self._store.begin(self._ahead)
         return self._transaction
 
     def __exit__(
@@ -106,7 +110,7 @@ class PostgresStore:
     def _connect(self) -> Connection:
         try:
             connection = psycopg.connect(self.url, autocommit=True, connect_timeout=10)
-            self._run_or_close(connection, own.SETTINGS)
+            self._run_or_close(connection, _statement(own.SETTINGS))
         except psycopg.Error as error:
             raise self.fault(error) from error
         connection.adapters.register_dumper(int, numeric.Int8BinaryDumper)
@@ -118,15 +122,15 @@ class PostgresStore:
             connection.adapters.register_loader("json", loader)
         return connection
 
-    def _run_or_close(self, connection: Connection, statement: str) -> psycopg.Cursor[Any]:
+    def _run_or_close(self, connection: Connection, begin: Begin[T]) -> T:
         try:
-            return connection.execute(statement)
+            return begin(connection)
         except psycopg.Error:
             connection.close()
             raise
 
-    def _take(self, begin: str = "SELECT 1") -> psycopg.Cursor[Any]:
-        """The result of a connection's first statement. Replaces a connection that broke while unused.
+    def _take(self, begin: Begin[T]) -> tuple[Connection, T]:
+        """A connection, and the result of what it begins with. Replaces a connection that broke while unused.
 
         Threads queue when too many want a connection. A thread that has one does not queue for a second, so
         that no two wait for each other.
@@ -136,24 +140,26 @@ class PostgresStore:
             raise StoreAway(
                 f"All {_MOST_USED} connections of this process to PostgreSQL have been in use for {_PLACE_SECONDS:.0f} s. Repeat the command."
             )
-        begun: psycopg.Cursor[Any] | None = None
+        is_open = False
         try:
-            begun = self._open(begin)
+            connection, begun = self._open(begin)
+            is_open = True
         finally:
-            if begun is None and needs_place:
+            if not is_open and needs_place:
                 self._places.release()
         self._thread.count += 1
         if needs_place:
-            self._with_place.add(begun.connection)
-        return begun
+            self._with_place.add(connection)
+        return connection, begun
 
-    def _open(self, begin: str) -> psycopg.Cursor[Any]:
+    def _open(self, begin: Begin[T]) -> tuple[Connection, T]:
         with self._pool_lock:
-            connection = self._free.pop() if self._free else None
-        if connection is not None:
+            free = self._free.pop() if self._free else None
+        if free is not None:
             with suppress(psycopg.OperationalError, psycopg.InterfaceError):
-                return self._run_or_close(connection, begin)
-        return self._run_or_close(self._connect(), begin)
+                return free, self._run_or_close(free, begin)
+        connection = self._connect()
+        return connection, self._run_or_close(connection, begin)
 
     def _give_back(self, connection: Connection) -> None:
         """Returns a connection to the pool, unless it is broken or the pool is full."""
@@ -174,7 +180,7 @@ class PostgresStore:
     @contextmanager
     def _connection(self, begin: str = "") -> Iterator[Connection]:
         try:
-            connection = self._take(begin or "SELECT 1").connection
+            connection, _ = self._take(_statement(begin or "SELECT 1"))
             try:
                 yield connection
             finally:
@@ -218,11 +224,11 @@ class PostgresStore:
 
     # ---------------------------------------------------------------------------------------- transactions
 
-    def write(self) -> PostgresChange:
+    def write(self, ahead: ChangeScope | None = None) -> PostgresChange:
         """Opens a change. Within a process, changes are decided one at a time, while the previous one is committed."""
-        return PostgresChange(self)
+        return PostgresChange(self, ahead)
 
-    def begin(self) -> PostgresTransaction:
+    def begin(self, ahead: ChangeScope | None) -> PostgresTransaction:
         """Begins a change."""
         self._write_lock.acquire()
         is_begun = False
@@ -231,17 +237,14 @@ class PostgresStore:
                 # Before the change: a later check of whether it was committed waits for the session's row.
                 with self._connection() as keeper:
                     self._take_session(keeper)
-            begun = self._take(BEGIN_CHANGE)
+            self.known.forget_old_names()
+            statements = self._take(partial(_begin_change, self.known, ahead))[1]
             is_begun = True
         except psycopg.Error as error:
             raise self.fault(error) from error
         finally:
             if not is_begun:
                 self._write_lock.release()
-        self.known.forget_old_names()
-        statements = PostgresStatements(begun.connection, self.known)
-        statements.note_begun(begun)
-        statements.change = OpenChange()
         return PostgresTransaction(statements, self._session, self._head, self._failures)
 
     def _take_session(self, connection: Connection) -> None:
@@ -437,6 +440,16 @@ class PostgresStore:
             free, self._free = self._free, []
         for connection in free:
             connection.close()
+
+
+def _statement(text: str) -> Begin[psycopg.Cursor[Any]]:
+    return lambda connection: connection.execute(text)
+
+
+def _begin_change(known: KnownRows, ahead: ChangeScope | None, connection: Connection) -> PostgresStatements:
+    statements = PostgresStatements(connection, known)
+    statements.begin(ahead)
+    return statements
 
 
 _COMMITS_A_SUM = 256

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import re
-from functools import lru_cache
+from collections.abc import Iterator, Sequence
+from functools import lru_cache, partial
+from itertools import groupby
+from typing import Any
 
 from remand.adapters.stores import shared_data
 from remand.adapters.stores import sqlite_schema as sql
@@ -100,7 +103,7 @@ LOCK_OF_COUNTS = 0x52454D414E49
 """The advisory lock for adding up how many tasks have each status."""
 LOCK_OF_CHANGES = 0x52454D414E48
 """The advisory lock that every change shares, and that a change which fences the others holds exclusively."""
-BEGIN_CHANGE = f"BEGIN; SELECT pg_advisory_xact_lock_shared({LOCK_OF_CHANGES})"
+SHARE_CHANGES = f"SELECT pg_advisory_xact_lock_shared({LOCK_OF_CHANGES})"
 LOCK_CHANGES = f"SELECT pg_advisory_xact_lock({LOCK_OF_CHANGES})"
 SETTINGS = f"""
 SET search_path = {SCHEMA_NAME}; SET synchronous_commit = on; SET jit = off; SET client_min_messages = warning;
@@ -173,7 +176,9 @@ MOVE_HEAD = f"""
 UPDATE head SET ({_HEAD_FIELDS}) = ROW($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)
 WHERE session = $14 AND seq = $15 AND tip = $16 AND changed = $17
 """  # noqa: S608 - fixed text
-MUST_MOVE_HEAD = f"WITH moved AS ({MOVE_HEAD} RETURNING 1) SELECT 1 / count(*) FROM moved"  # noqa: S608 - fixed text
+_MOVED = f"{MOVE_HEAD} RETURNING 1"
+_COUNT_MOVED = "SELECT 1 / count(*) FROM moved"
+MUST_MOVE_HEAD = f"WITH moved AS ({_MOVED}) {_COUNT_MOVED}"
 """Fails by a division by zero unless the session is where it must be, so that the following commit does not run."""
 LOCK_HEADS = "LOCK TABLE head IN EXCLUSIVE MODE"
 FENCE_HEADS = "UPDATE head SET changed = changed + 1"
@@ -306,6 +311,9 @@ LOCK_READY = """
 SELECT id, state, at FROM task WHERE id = ANY ($1::text[]) AND rank IS NOT NULL ORDER BY rank LIMIT $2 FOR UPDATE
 """
 TRY_READY = f"{LOCK_READY} SKIP LOCKED"
+TAKE_READY = """
+SELECT id, state, at, line, barred FROM task WHERE rank IS NOT NULL ORDER BY rank LIMIT $1 FOR UPDATE SKIP LOCKED
+"""
 TRY_DUE = "SELECT id, state, at FROM task WHERE due_at <= $1 ORDER BY due_at LIMIT 100 FOR UPDATE SKIP LOCKED"
 HEADS_WITH_KEY = "SELECT session FROM head WHERE key = $1 ORDER BY clock DESC LIMIT 64"
 RESTART_NUMBERS = (
@@ -321,13 +329,14 @@ GROUPS_OF_TASKS = """
 SELECT task, n, hash, doubt FROM group_task JOIN signed_group USING (n) WHERE task = ANY ($1::text[])
 ORDER BY session, first
 """
-ADD_GROUP = """
-WITH added AS (
-    INSERT INTO signed_group(session, first, last, hash, doubt, line) VALUES ($1, $2, $3, $4, $5, $6)
-    ON CONFLICT (session, first, hash) DO UPDATE SET doubt = excluded.doubt RETURNING n
-)
-INSERT INTO group_task SELECT task, n FROM added, unnest($7::text[]) AS task ON CONFLICT DO NOTHING
+_ADD_GROUP = """
+INSERT INTO signed_group(session, first, last, hash, doubt, line) VALUES ($1, $2, $3, $4, $5, $6)
+ON CONFLICT (session, first, hash) DO UPDATE SET doubt = excluded.doubt RETURNING n
 """
+_NAME_TASKS = (
+    "INSERT INTO group_task SELECT task, n FROM added, unnest($7::text[]) AS task ON CONFLICT DO NOTHING"
+)
+ADD_GROUP = f"WITH added AS ({_ADD_GROUP}) {_NAME_TASKS}"
 GROUPS_AT = "SELECT n, line, doubt FROM signed_group WHERE n = ANY ($1::bigint[])"
 TASKS_OF_HANDOFFS = "SELECT id, task FROM handoff WHERE id = ANY ($1::text[])"
 LOCKS = frozenset(
@@ -372,6 +381,14 @@ AT_ONCE = {
     ADD_GROUP_TASK: ("tn", "INSERT INTO group_task SELECT * FROM unnest($1, $2)"),
 }
 """Statements that run for many rows at once, with the types of their columns: texts, numbers, bytes."""
+_PARTS = {
+    ADD_GROUP: f"added AS ({_ADD_GROUP}), named AS ({_NAME_TASKS})",
+    CHANGE_TASKS: f"changed AS ({CHANGE_TASKS})",
+    AT_ONCE[sql.ADD_EVENT][1]: f"event_added AS ({AT_ONCE[sql.ADD_EVENT][1]})",
+    AT_ONCE[sql.ADD_HANDOFF][1]: f"handoff_added AS ({AT_ONCE[sql.ADD_HANDOFF][1]})",
+    MUST_MOVE_HEAD: f"moved AS ({_MOVED})",
+}
+"""Writes that do not depend on one another, as parts of one statement."""
 MISSING_CHANGES = frozenset({sql.ADD_MISSING, sql.DROP_MISSING, sql.DROP_MISSING_OF_SESSION})
 EVENT_CHANGES = frozenset({sql.CHANGE_EVENT, sql.DROP_EVENT, sql.DROP_LINE, DROP_GROUP, DROP_GROUP_TASKS})
 _READS_TASKS = re.compile(r"\b(?:FROM|JOIN|INTO|UPDATE) task\b|\btask\.")
@@ -382,3 +399,36 @@ _UNCHANGED = frozenset({LOCK_TASKS, LOCK_TASK, TRY_TASK, sql.ADD_TASK})
 def reads_tasks(statement: str) -> bool:
     """True if a statement depends on rows of tasks that a change has written."""
     return statement not in _UNCHANGED and _READS_TASKS.search(statement) is not None
+
+
+Write = tuple[str, Sequence[Any]]
+"""A statement without a result, and its values."""
+
+
+def join_writes(writes: Sequence[Write]) -> Iterator[Write]:
+    """The same writes in fewer statements: each of them costs as much time as its rows."""
+    for is_part, some in groupby(writes, lambda write: write[0] in _PARTS):
+        left = list(some)
+        if not is_part or len(left) == 1 or len({text for text, _ in left}) < len(left):
+            yield from left
+        else:
+            counts = tuple([(text, len(values)) for text, values in left])
+            yield _joined(counts), [value for _, values in left for value in values]
+
+
+@lru_cache(maxsize=64)
+def _joined(parts: tuple[tuple[str, int], ...]) -> str:
+    """One statement out of several, given how many values each has."""
+    found, start = [], 0
+    for text, count in parts:
+        found.append(_VALUE.sub(partial(_shift, start), _PARTS[text]))
+        start += count
+    has_head = any(text == MUST_MOVE_HEAD for text, _ in parts)
+    return f"WITH {', '.join(found)} {_COUNT_MOVED if has_head else 'SELECT 1'}"
+
+
+def _shift(by: int, value: re.Match[str]) -> str:
+    return f"${int(value[1]) + by}"
+
+
+_VALUE = re.compile(r"\$(\d+)")

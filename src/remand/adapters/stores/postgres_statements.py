@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from hashlib import sha256
 from itertools import islice
 from struct import Struct
 from typing import Any, TypeVar
@@ -16,13 +17,17 @@ from remand.adapters.stores import postgres_schema as own
 from remand.adapters.stores import sqlite_schema as sql
 from remand.adapters.stores.sqlite_schema import Row, Statements
 from remand.app.tasks import queue
+from remand.domain.events.log import VOIDS
 from remand.domain.instant import Instant
+from remand.ledger.store import ChangeScope
 
 Connection = psycopg.Connection[tuple[Any, ...]]
 _NAMES_SECONDS = 5.0
 """How long names that other processes added may stay unseen."""
 _MOST_ROWS = 5000
 """The most rows in one statement."""
+_MOST_QUEUED = 256
+"""The most statements that wait for the next query or the commit."""
 _MISSING, _OUTDATED, _DUE, _OBJECTION = " missing", " outdated", " due", " objection"
 _VALUES = f"""
 SELECT key, value FROM ledger
@@ -31,9 +36,7 @@ UNION ALL SELECT '{_OUTDATED}', (SELECT 1 FROM outdated LIMIT 1)::text
 UNION ALL SELECT '{_OBJECTION}', (SELECT 1 FROM objection LIMIT 1)::text
 UNION ALL SELECT '{_DUE}', (SELECT min(due_at) FROM task WHERE due_at IS NOT NULL)
 """  # noqa: S608 - fixed text
-BEGIN_CHANGE = f"{own.BEGIN_CHANGE}; {_VALUES}"
-"""Begins a change and reads what every change needs, in one round trip."""
-_VALUE_CHANGES = own.MISSING_CHANGES | {sql.PUT_VALUE, sql.OUTDATE, sql.IN_STEP}
+_VALUE_CHANGES = own.MISSING_CHANGES | {sql.PUT_VALUE, sql.IN_STEP}
 _BESIDE_EVENTS = sql.BESIDE_EVENTS | own.LOCKS
 _ARRAY, _LENGTH, _NUMBER = Struct("!iiIii").pack, Struct("!i").pack, Struct("!iq").pack
 _NULL = _LENGTH(-1)
@@ -74,6 +77,8 @@ class OpenChange:
         self.start = ("", 0)
         """The session that its events are numbered in, and the number before its first."""
         self.has_graph = False
+        self.is_ahead = False
+        """True from when the change has begun with locks until it is prepared."""
         self.is_first_look = True
         """True while the change has waited for nobody, written no task, and looked for nothing that is due."""
         self.claims = 1
@@ -84,6 +89,8 @@ class OpenChange:
         """The rows of tasks that are to be written, by id."""
         self.new_handoffs: set[str] = set()
         """The ids that were made up for handoffs."""
+        self.written: set[str] = set()
+        """The tasks about which it has events of its own."""
         self.lines: dict[str, list[bytes]] = {}
         """The events of tasks, read for all that are locked at once."""
         self.groups: dict[str, list[Row]] = {}
@@ -136,6 +143,27 @@ def _elements(oid: int, values: Sequence[bytes | None]) -> bytes:
 _MAKERS: dict[str, Callable[[Any], ColumnArray]] = {"t": text_array, "n": _numbers, "b": _bytes}
 
 
+def scope_locks(scope: ChangeScope) -> list[tuple[str, Row]]:
+    """The statements that lock what a change needs, in the order in which every change waits."""
+    locks: list[tuple[str, Row]] = []
+    if scope.names or scope.is_linking:
+        numbers = sorted(map(number_of_name, scope.names))
+        graph = [own.LOCK_OF_GRAPH] if scope.is_linking else []
+        locks += [(own.LOCK_NAMES, ([*graph, *numbers],)), (own.LATEST_CLOCK, ())]
+    if scope.tasks or scope.handoffs:
+        aliases = [name for name in scope.tasks if "#" in name]
+        columns = text_array(scope.tasks), text_array(scope.handoffs), text_array(aliases)
+        locks.append((own.LOCK_TASKS, columns))
+    if scope.claims:
+        locks.append((own.TAKE_READY, (scope.claims,)))
+    return locks
+
+
+def number_of_name(name: str) -> int:
+    """The number of a name's advisory lock."""
+    return int.from_bytes(sha256(name.encode("utf-8", "backslashreplace")).digest()[:8], signed=True)
+
+
 class _ArrayDumper(Dumper):
     format = pq.Format.BINARY
 
@@ -165,57 +193,93 @@ class PostgresStatements(Statements):
         """What the open change has locked; None in a view, which locks nothing."""
         self.known = known
         self._values: dict[str, str] | None = None
-        self._later: list[tuple[str, Sequence[Any]]] = []
+        self._later: list[own.Write] = []
 
-    def note_begun(self, cursor: psycopg.Cursor[Any]) -> None:
-        """Stores what was read when the change began."""
-        while cursor.nextset():
-            pass
-        self._values = dict(cursor.fetchall())
+    def begin(self, ahead: ChangeScope | None) -> None:
+        """Begins a change: locks what is known to be needed, and reads what every change needs, in one round trip."""
+        change = self.change = OpenChange()
+        locks = scope_locks(ahead) if ahead else []
+        _, _, *found, values = self.all_of(("BEGIN", ()), (own.SHARE_CHANGES, ()), *locks, (_VALUES, ()))
+        self._values = dict(values)
         self.known.may_have_objections = self._values[_OBJECTION] is not None
+        if ahead and locks:
+            change.is_ahead = True
+            self._note_scope(change, ahead, dict(zip([text for text, _ in locks], found, strict=True)))
+
+    def prepare(self, scope: ChangeScope) -> None:
+        """Locks what the requests name, unless the change has begun with that."""
+        change = self.change = self.change or OpenChange()
+        if change.is_ahead:
+            change.is_ahead = False
+            return
+        locks = scope_locks(scope)
+        # What was read when the change began may have changed while it waited.
+        change.is_first_look = not (scope.names or scope.is_linking or scope.tasks or scope.handoffs)
+        found = self.all_of(*locks) if locks else []
+        self._note_scope(change, scope, dict(zip([text for text, _ in locks], found, strict=True)))
+
+    def _note_scope(self, change: OpenChange, scope: ChangeScope, found: dict[str, list[Row]]) -> None:
+        """Stores what was locked before anything is decided."""
+        change.has_graph = scope.is_linking
+        for (clock,) in found.get(own.LATEST_CLOCK, ()):
+            change.clock = max(change.clock, clock or "")
+        for row in found.get(own.LOCK_TASKS, ()):
+            self.note_locked(change, row)
+        ready = found.get(own.TAKE_READY, ())
+        change.claims = max(1, scope.claims - len(ready))
+        for task_id, state, at, line, barred in ready:
+            self.note_locked(change, (task_id, state, at))
+            change.reserved[task_id] = queue.AgentPool(line, barred)
 
     def write_later(self, statement: str, values: Sequence[Any]) -> None:
         """Queues a statement without a result; it runs at the latest with the commit."""
         self._later.append((statement, values))
+        if len(self._later) > _MOST_QUEUED:
+            self.write_with()
 
     def write_with(self, *last: str) -> None:
         """Runs the queued writes and the statements that end the change, in one round trip."""
+        if self._later or last:
+            with self.connection.pipeline():
+                self._send_queued()
+                for statement in last:
+                    psycopg.RawCursor(self.connection).execute(statement)
+
+    def _send_queued(self) -> None:
+        """Sends the queued writes, in a pipeline that is open."""
         later, self._later = self._later, []
-        if not (later or last):
-            return
-        with self.connection.pipeline():
-            for statement, values in later:
-                psycopg.RawCursor(self.connection).execute(statement, values)
-            for statement in last:
-                psycopg.RawCursor(self.connection).execute(statement)
+        for statement, values in own.join_writes(later):
+            psycopg.RawCursor(self.connection).execute(statement, values)
 
     def _execute_raw(
         self, statement: str, values: Sequence[Any] = (), *, prepare: bool | None = None
     ) -> psycopg.RawCursor[Any]:
         if self._later:
-            later, self._later = self._later, []
             with self.connection.pipeline():
-                for one, given in later:
-                    psycopg.RawCursor(self.connection).execute(one, given)
+                self._send_queued()
                 return self._cursor.execute(statement, values, binary=True, prepare=prepare)
         return self._cursor.execute(statement, values, binary=True, prepare=prepare)
 
     def all_of(self, *asked: tuple[str, Row]) -> list[list[Row]]:
         """The rows of several statements, in one round trip."""
         with self.connection.pipeline():
+            self._send_queued()
             found = [
                 psycopg.RawCursor(self.connection).execute(statement, values, binary=True)
                 for statement, values in asked
             ]
-        return [cursor.fetchall() for cursor in found]
+        return [cursor.fetchall() if cursor.description else [] for cursor in found]
 
     def _execute(self, statement: str, values: Row) -> Any:
+        text, given = self._translate(statement, values)
+        # The plan for a page depends on its values: one made for any values walks through every task.
+        return self._execute_raw(text, given, prepare=False if own.PAGE_LIMIT in text else None)
+
+    def _translate(self, statement: str, values: Row) -> own.Write:
+        """A statement in PostgreSQL's dialect, after those that it depends on were queued."""
         if self.keep_waiting is not None and statement not in _BESIDE_EVENTS:
             self.settle()
         if self.change is not None:
-            if statement == sql.CHANGE_TASK:
-                self._note_row(self.change, values)
-                return None
             if self.change.rows and own.reads_tasks(statement):
                 self.write_tasks()
             if statement == sql.ADD_TASK:
@@ -224,9 +288,7 @@ class PostgresStatements(Statements):
                 values = (*values, self.change.latest)
         elif statement in (sql.ADD_TASK, sql.CHANGE_TASK):
             values = (*values, "")
-        text = own.translate(statement)
-        # The plan for a page depends on its values: one made for any values walks through every task.
-        return self._execute_raw(text, values, prepare=False if own.PAGE_LIMIT in text else None)
+        return own.translate(statement), values
 
     def _note_row(self, change: OpenChange, values: Row) -> None:
         """Queues a task's row. A new claimable task may come before reserved ones."""
@@ -307,13 +369,22 @@ class PostgresStatements(Statements):
         return first is not None and first <= now
 
     def run(self, statement: str, values: Row = ()) -> None:
+        """Queues a statement without a result, as a change needs no answer to it."""
         self._forget(statement)
-        super().run(statement, values)
+        if self.change is None:
+            super().run(statement, values)
+        elif statement == sql.CHANGE_TASK:
+            self._settle_before(statement)
+            self._note_row(self.change, values)
+        else:
+            self.write_later(*self._translate(statement, values))
 
     def _forget(self, statement: str) -> None:
         """Drops rows that were read ahead and that a statement changes."""
         if statement in _VALUE_CHANGES:
             self._values = None
+        elif statement == sql.OUTDATE and self._values is not None:
+            self._values[_OUTDATED] = "1"
         if self.change is not None and statement in own.EVENT_CHANGES:
             self.change.lines, self.change.groups, self.change.group_rows = {}, {}, {}
 
@@ -324,30 +395,32 @@ class PostgresStatements(Statements):
         """The rows. All are fetched, so that other statements can run before the last one is used."""
         return iter(self._execute(statement, values).fetchall())
 
+    def has_outdated(self) -> bool:
+        """True if files are outdated, by what was read at the change's start and what it noted."""
+        return self._read_values()[_OUTDATED] is not None
+
     def column(self, statement: str, values: Row = ()) -> list[Any]:
-        if statement == sql.OUTDATED and self._read_values()[_OUTDATED] is None:
+        if statement == sql.OUTDATED and not self.has_outdated():
             return []
         return [row[0] for row in self._execute(statement, values).fetchall()]
 
-    def read_stories(self, change: OpenChange, names: set[str]) -> None:
-        """Reads the events and groups of all locked tasks at once. Queued events do not belong to them."""
-        wanted, groups = list(names - change.lines.keys()), list(names - change.groups.keys())
-        change.lines |= {name: [] for name in wanted}
-        lines, rows = self.all_of(
-            (own.EVENTS_OF_TASKS, (text_array(wanted),)), (own.GROUPS_OF_TASKS, (text_array(groups),))
+    def read_stories(self, change: OpenChange, task_id: str) -> None:
+        """Reads the events of a task, and which groups name it; and those of all locked tasks at once."""
+        names = {task_id, VOIDS, *change.locked}
+        lines, groups = names - change.lines.keys() - change.written, names - change.groups.keys()
+        asked = [(own.EVENTS_OF_TASKS, lines), (own.GROUPS_OF_TASKS, groups)]
+        found = dict(
+            zip(
+                [text for text, wanted in asked if wanted],
+                self.all_of(*[(text, (text_array(wanted),)) for text, wanted in asked if wanted]),
+                strict=True,
+            )
         )
-        for subject, line in lines:
+        change.lines |= {name: [] for name in lines}
+        for subject, line in found.get(own.EVENTS_OF_TASKS, ()):
             change.lines[subject].append(line)
-        self._note_groups(change, groups, rows)
-
-    def read_groups(self, change: OpenChange, names: set[str]) -> None:
-        """Reads which groups name locked tasks, for all tasks at once."""
-        wanted = list(names - change.groups.keys())
-        self._note_groups(change, wanted, self.all(own.GROUPS_OF_TASKS, (wanted,)))
-
-    def _note_groups(self, change: OpenChange, names: list[str], rows: list[Row]) -> None:
-        change.groups |= {name: [] for name in names}
-        for name, *row in rows:
+        change.groups |= {name: [] for name in groups}
+        for name, *row in found.get(own.GROUPS_OF_TASKS, ()):
             change.groups[name].append(tuple(row))
 
     # ------------------------------------------------------------------------------------------------ locks

@@ -12,8 +12,13 @@ from msgspec.structs import replace
 
 from remand.adapters.stores import postgres_schema as own
 from remand.adapters.stores import sqlite_schema as sql
-from remand.adapters.stores.postgres_statements import OpenChange, PostgresStatements, text_array
-from remand.adapters.stores.sqlite import SqliteTransaction
+from remand.adapters.stores.postgres_statements import (
+    OpenChange,
+    PostgresStatements,
+    TasksTaken,
+    text_array,
+)
+from remand.adapters.stores.sqlite import SqliteOutdated, SqliteTransaction
 from remand.adapters.stores.sqlite_events import (
     SEQ_BITS,
     SqliteEvents,
@@ -28,11 +33,10 @@ from remand.adapters.stores.sqlite_schema import Row, Statements
 from remand.adapters.stores.sqlite_tasks import SqliteNames, SqliteTasks, WaitingRow
 from remand.app.tasks import queue
 from remand.domain.access.team import Actor, name_key
-from remand.domain.events.log import VOIDS
 from remand.domain.instant import Instant
 from remand.domain.task import Task
 from remand.ledger.event_tables import EventEntry, SignedGroup
-from remand.ledger.store import LedgerHead
+from remand.ledger.store import ChangeScope, LedgerHead
 
 _HEAD = LedgerHead.__struct_fields__
 _TASKS_AT_ONCE = 64
@@ -53,8 +57,7 @@ class PostgresEvents(SqliteEvents):
     def add(self, entries: Sequence[EventEntry]) -> None:
         if (change := self.statements.change) is not None and entries:
             change.latest = max(change.latest, *(entry.event.ts for entry in entries))
-            for entry in entries:
-                change.lines.pop(entry.subject, None)
+            change.written.update([entry.subject for entry in entries])
         super().add(entries)
 
     def _keep_waiting(self) -> None:
@@ -77,11 +80,10 @@ class PostgresEvents(SqliteEvents):
         change = self.statements.change
         if change is None and beside:
             return self._of_many(task_id, beside)
-        own_subjects = {entry.subject for entry in self._waiting}
-        if change is None or task_id in own_subjects:
+        if change is None or task_id in change.written:
             return super().of_task(task_id)
         if task_id not in change.lines:
-            self.statements.read_stories(change, {task_id, VOIDS, *change.locked} - own_subjects)
+            self.statements.read_stories(change, task_id)
         return change.lines[task_id]
 
     def _of_many(self, task_id: str, beside: Collection[str]) -> list[bytes]:
@@ -116,7 +118,7 @@ class PostgresGroups(SqliteGroups):
         if change is None:
             return super().rows_of_task(task_id)
         if task_id not in change.groups:
-            self.statements.read_groups(change, {task_id, VOIDS, *change.locked})
+            self.statements.read_stories(change, task_id)
         return change.groups[task_id]
 
     def group_rows(self, n: int) -> list[Row]:
@@ -172,6 +174,15 @@ class PostgresUnconfirmed(SqliteUnconfirmed):
     @writer.setter
     def writer(self, key: str) -> None:
         self.statements.known.writer = key
+
+
+class PostgresOutdated(SqliteOutdated):
+    """The tasks whose files differ from the ledger."""
+
+    statements: PostgresStatements
+
+    def has_notes(self) -> bool:
+        return self.statements.has_outdated()
 
 
 class PostgresDependencies(SqliteDependencies):
@@ -292,7 +303,7 @@ class PostgresTransaction(SqliteTransaction):
     """One change, or one view, of the ledger. Its head is that of one session."""
 
     events_kind, groups_kind, names_kind = PostgresEvents, PostgresGroups, PostgresNames
-    unconfirmed_kind = PostgresUnconfirmed
+    unconfirmed_kind, outdated_kind = PostgresUnconfirmed, PostgresOutdated
     tasks_kind, dependencies_kind, queue_kind = PostgresTasks, PostgresDependencies, PostgresQueue
 
     def __init__(
@@ -329,33 +340,9 @@ class PostgresTransaction(SqliteTransaction):
         if self.statements.change is not None:
             self.statements.change.start = (head.session, head.seq)
 
-    def prepare(
-        self,
-        names: Iterable[str],
-        tasks: Collection[str],
-        handoffs: Collection[str],
-        *,
-        is_linking: bool,
-        claims: int,
-        on_decided: Callable[[], None],
-    ) -> None:
-        """Waits for changes that write the same names or tasks, and locks these, all in one order."""
+    def prepare(self, scope: ChangeScope, on_decided: Callable[[], None]) -> None:
         self.on_decided = on_decided
-        db = self.statements
-        change = db.change = db.change or OpenChange()
-        numbers = sorted(map(number_of_name, names))
-        change.has_graph, change.claims = is_linking, max(1, claims)
-        change.is_first_look = not (numbers or is_linking or tasks or handoffs)
-        if numbers or is_linking:
-            db.lock_names([*([own.LOCK_OF_GRAPH] if is_linking else ()), *numbers])
-        if tasks or handoffs:
-            found = (
-                text_array(tasks),
-                text_array(handoffs),
-                text_array([name for name in tasks if "#" in name]),
-            )
-            for row in db.all(own.LOCK_TASKS, found):
-                db.note_locked(change, row)
+        self.statements.prepare(scope)
 
     def keep_numbers(self) -> None:
         """Remembers the numbers of sessions once the change is committed."""
@@ -373,6 +360,8 @@ class PostgresTransaction(SqliteTransaction):
         return self._before.session if self._before else self._session
 
     def fence_writers(self) -> None:
+        if self.statements.change is not None and self.statements.change.is_ahead:
+            raise TasksTaken(set())  # others wait for what this change has locked, and it would wait for them
         self.head  # noqa: B018 - it is read before it is changed
         # Wait for changes under way: each has locked tasks that this one may need, and moves its head last.
         self._db.run(own.LOCK_CHANGES)
@@ -414,8 +403,3 @@ def _guard(head: LedgerHead) -> tuple[str, int, str, int]:
 
 class SessionTaken(Exception):  # noqa: N818 - it is what has happened
     """Another process continues this session, or its previous change was rolled back."""
-
-
-def number_of_name(name: str) -> int:
-    """The number of a name's advisory lock."""
-    return int.from_bytes(sha256(name.encode("utf-8", "backslashreplace")).digest()[:8], signed=True)

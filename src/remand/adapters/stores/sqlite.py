@@ -177,6 +177,9 @@ class SqliteOutdated(Table):
     def every(self) -> list[str]:
         return list(dict.fromkeys(note.partition(" ")[0] for note in self.notes()))
 
+    def has_notes(self) -> bool:
+        return bool(self.notes())
+
     def notes(self) -> list[str]:
         if self._noted is None:
             self._noted = self._db.column(sql.OUTDATED)
@@ -204,7 +207,7 @@ class SqliteTransaction:
     """One change, or one view, of the ledger."""
 
     events_kind, groups_kind, names_kind = SqliteEvents, SqliteGroups, SqliteNames
-    unconfirmed_kind = SqliteUnconfirmed
+    unconfirmed_kind, outdated_kind = SqliteUnconfirmed, SqliteOutdated
     tasks_kind, dependencies_kind, queue_kind = SqliteTasks, SqliteDependencies, SqliteQueue
     """The tables for which another store has its own classes."""
 
@@ -233,7 +236,7 @@ class SqliteTransaction:
         self.names: port.NameTable = names
         self.queue: port.ReadyQueue = queue
         self.dependencies: port.Dependencies = dependencies
-        self.outdated: port.OutdatedTasks = SqliteOutdated(statements)
+        self.outdated: port.OutdatedTasks = self.outdated_kind(statements)
         self.log_lines: port.LogLineTable = SqliteLogLines(statements)
         self._head: LedgerHead | None = None
         self._changed = False
