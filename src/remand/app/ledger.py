@@ -221,16 +221,13 @@ class Ledger(LogFiles):
         is_released: Callable[[Answer], object],
     ) -> list[Answer]:
         """Records something as the coordinator and, if that releases it, answers a request in the same change."""
-        coordinator = THE_COORDINATOR
-        own = [Request(command=record, actor=coordinator.name, key=key)]
-        own += [Request(command=note, actor=coordinator.name) for note in notes]
-        asked = [*((one, coordinator) for one in own), (request, None)]
+        own = [Request(command=record, actor=THE_COORDINATOR.name, key=key)]
+        own += [Request(command=note, actor=THE_COORDINATOR.name) for note in notes]
+        asked = [*((one, THE_COORDINATOR) for one in own), (request, None)]
         return self._answer_all(asked, is_last_due=lambda answers: is_released(answers[0]))
 
     def _answer_all(
-        self,
-        requests: Sequence[tuple[Request, Actor | None]],
-        is_last_due: LastDue = always_due,
+        self, requests: Sequence[tuple[Request, Actor | None]], is_last_due: LastDue = always_due
     ) -> list[Answer]:
         answers, head, has_outdated_files = self._decide_all(requests, is_last_due)
         if head is not None:
@@ -240,9 +237,7 @@ class Ledger(LogFiles):
         return require_answers(answers)
 
     def _decide_all(
-        self,
-        requests: Sequence[tuple[Request, Actor | None]],
-        is_last_due: LastDue = always_due,
+        self, requests: Sequence[tuple[Request, Actor | None]], is_last_due: LastDue = always_due
     ) -> UnsyncedAnswers:
         seen = [self._look_up_external_facts(request) for request, _ in requests]
         try:

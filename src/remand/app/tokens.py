@@ -50,6 +50,8 @@ SESSIONS = "session"
 """The kind under which browser sessions are stored."""
 LOOK_AGAIN_SECONDS = 0.5
 """How long a process may take to notice that another one has revoked a token."""
+COMPARE_SECONDS = 30.0
+"""How often the lines about tokens are compared with those that were read, although none was added or removed."""
 
 
 class SignedTokens(NamedTuple):
@@ -72,6 +74,9 @@ class TokenLookup:
         self._found = SignedTokens({}, ())
         self._source: tuple[object, ...] = ()
         """A value for the lines and the trust from which the tokens were read."""
+        self._counts: tuple[object, ...] = ()
+        """How many lines there were, and the trust."""
+        self._compared_at = float("-inf")
         self._team = Team()
         self._clock: Clock | None = None
         self.read_at = float("-inf")
@@ -96,12 +101,19 @@ class TokenLookup:
         read_at = time.monotonic()
         with ledger.store.read() as view:
             verifier = ledger.verifier(view)
-            events = (sorted(view.events.of_task(kind)) for kind in (TOKENS, VOIDS))
-            groups = sorted(one.line for one in view.groups.of_task(TOKENS))
-            source = (*events, groups, verifier.trust_text)
-            if source != self._source:
-                self._found, self._source = signed_tokens(view, verifier), source
+            counts = (view.events.count(TOKENS), view.events.count(VOIDS), verifier.trust_text)
+            if counts != self._counts or read_at - self._compared_at >= COMPARE_SECONDS:
+                self._compare(view, verifier)
+                self._counts, self._compared_at = counts, read_at
         self._team, self._clock, self.read_at = team, ledger.clock, read_at
+
+    def _compare(self, view: Transaction, verifier: Verifier) -> None:
+        """Reads the lines, and verifies them unless they are the same."""
+        events = (sorted(view.events.of_task(kind)) for kind in (TOKENS, VOIDS))
+        groups = sorted(one.line for one in view.groups.of_task(TOKENS))
+        source = (*events, groups, verifier.trust_text)
+        if source != self._source:
+            self._found, self._source = signed_tokens(view, verifier), source
 
     def caller(self, text: str) -> Caller:
         """The caller with a token; refuses an invalid one."""

@@ -79,8 +79,8 @@ class EventTable(Protocol):
         Stores a doubted event as unconfirmed: under no task and no key, without a trace.
         """
 
-    def count(self) -> int:
-        """The number of events."""
+    def count(self, task_id: str = "") -> int:
+        """The number of events; with a task, of its events and of the groups that name it."""
 
     def of_task(self, task_id: str, beside: Collection[str] = ()) -> list[bytes]:
         """The lines of a task's events, in any order. `beside` names tasks that are asked for next: one read may do for all."""

@@ -334,6 +334,15 @@ class EventContract:
 
             assert {entry.line for entry in entries[-5:]} <= set(tx.event_rows.tail(5))
 
+    def test_the_events_of_a_task_are_counted_with_the_groups_that_name_it(self, store: Store) -> None:
+        session = Session()
+        with store.write() as tx:
+            tx.events.add([session.entry(task_added(T1)), session.entry(task_added(T2))])
+        with store.write() as tx:
+            tx.events.add([session.entry(task_added(T2))])
+
+            assert (tx.events.count(T1), tx.events.count(T2), tx.events.count()) == (1, 2, 3)
+
 
 class TaskContract:
     """Tasks are stored unchanged, and found by all of their names."""

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from remand.adapters.stores.sqlite import SqliteStore
+from remand.adapters.stores.sqlite_events import SqliteEvents
 from remand.app import tokens
 from remand.app.log.verification import state_digest, verify_log
 from remand.app.requests import Request, Rules
@@ -96,6 +97,38 @@ def test_the_log_is_read_again_after_a_moment_and_when_it_was_changed_here(
     found = lookup(FakeLedger(rules=RULES))
     now[0] += tokens.LOOK_AGAIN_SECONDS
     assert found.is_due
+
+
+def test_the_lines_are_read_again_only_after_one_was_added_or_a_while(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = FakeLedger(rules=RULES)
+    reads: list[str] = []
+    of_task = SqliteEvents.of_task
+    made = create(world)
+    found = lookup(world)
+
+    def note(events: SqliteEvents, task_id: str) -> list[bytes]:
+        reads.append(task_id)
+        return of_task(events, task_id)
+
+    monkeypatch.setattr(SqliteEvents, "of_task", note)
+
+    found.read(world.ledger, TEAM)
+    world.add()
+    found.read(world.ledger, TEAM)
+    assert (reads.count(TOKENS), found.caller(made.text).member) == (0, "Fenster")
+
+    tokens.revoke_token(world.ledger, TEAM.actor("owner"), made.token_id, "lost")
+    reads.clear()
+    found.read(world.ledger, TEAM)
+    assert reads.count(TOKENS)
+    assert refused_code(found, made.text) == "not_authenticated"
+
+    reads.clear()
+    monkeypatch.setattr(tokens, "COMPARE_SECONDS", 0.0)
+    found.read(world.ledger, TEAM)
+    assert reads.count(TOKENS), "a line may have been replaced"
 
 
 def test_nobody_is_let_in_before_the_log_was_read() -> None:

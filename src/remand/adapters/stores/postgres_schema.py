@@ -413,11 +413,11 @@ def join_writes(writes: Sequence[Write]) -> Iterator[Write]:
             yield from left
         else:
             counts = tuple([(text, len(values)) for text, values in left])
-            yield _joined(counts), [value for _, values in left for value in values]
+            yield _one_statement(counts), [value for _, values in left for value in values]
 
 
 @lru_cache(maxsize=64)
-def _joined(parts: tuple[tuple[str, int], ...]) -> str:
+def _one_statement(parts: tuple[tuple[str, int], ...]) -> str:
     """One statement out of several, given how many values each has."""
     found, start = [], 0
     for text, count in parts:

@@ -395,8 +395,9 @@ class SqliteEvents(Table):
                 unnumbered = {line: n for n, line in rows}
             yield unnumbered[entry.line], entry
 
-    def count(self) -> int:
-        count: int = self._db.value(sql.COUNT_EVENTS)
+    def count(self, task_id: str = "") -> int:
+        found = (sql.COUNT_OF_TASK, (task_id,)) if task_id else (sql.COUNT_EVENTS, ())
+        count: int = self._db.value(*found)
         return count
 
     def of_task(self, task_id: str, beside: Collection[str] = ()) -> list[bytes]:  # noqa: ARG002 - one read costs little here
