@@ -47,11 +47,11 @@ class LedgerGateway(Generic[OpenLedgerT]):
         open_ledger: Callable[[], OpenLedgerT],
         find_socket: Callable[[], str],
         ask_coordinator: Callable[[str, Request], Answer | None],
-        own_folders: Sequence[str],
+        own_folders: Callable[[], Sequence[str]],
     ) -> None:
         """With an open ledger, as in the coordinator, it uses only that.
 
-        `own_folders` may contain event files that only this worktree has.
+        `own_folders` are those that may contain event files that only this worktree has.
         """
         self.already_open_ledger = opened
         """The ledger, if it is open."""
@@ -93,7 +93,7 @@ class LedgerGateway(Generic[OpenLedgerT]):
     def ask(self, request: Request) -> Answer:
         """Sends a request. If the coordinator dies meanwhile, the key prevents it from being carried out twice."""
         path = "" if self._is_local or not is_valid_request(request) else self._find_socket()
-        if path and any(map(os.path.isdir, self._own_folders)):
+        if path and any(map(os.path.isdir, self._own_folders())):
             self.opened_ledger.ledger.refresh()  # the coordinator does not see event files that only this worktree has
         answer = self._ask_coordinator(path, request) if path else None
         if answer is None:

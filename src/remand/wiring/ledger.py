@@ -155,7 +155,7 @@ class Gateway(LedgerGateway[OpenLedger]):
             open_ledger=lambda: open_at(place),
             find_socket=lambda: find_socket(place),
             ask_coordinator=lambda path, request: remote_ledger.ask_coordinator(path, request),  # noqa: PLW0108 - loaded when it is used
-            own_folders=place.event_folders[1:],
+            own_folders=lambda: place.event_folders[1:],
         )
         self.place = place
         self.repository = GitRepository(place)

@@ -213,7 +213,10 @@ class Context:
         self.arguments = arguments
         self.origin = origin
         self.progress = progress or ProgressLines(origin.stderr)
-        self.folder = os.path.normpath(os.path.join(origin.folder, call.folder))
+        is_known = origin.caller is not None and not call.folder  # a server's own folder has its normal form
+        self.folder = (
+            origin.folder if is_known else os.path.normpath(os.path.join(origin.folder, call.folder))
+        )
 
     @property
     def row_limit(self) -> int:
