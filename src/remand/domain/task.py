@@ -483,7 +483,7 @@ class Task(Record, kw_only=True):
     @property
     def label(self) -> str:
         """The name of the task for people: its issue, or its id."""
-        return f"issue {self.details.aliases[0]}" if self.details.aliases else f"task {self.id}"
+        return task_label(self.id, self.details.aliases)
 
     @property
     def gates_asked_about(self) -> tuple[str, ...]:
@@ -523,6 +523,11 @@ class Task(Record, kw_only=True):
         """The offer that reserves the task at this time."""
         offers = self.claims.offers
         return next((offer for offer in reversed(offers) if offer.lapses_at > now), None) if offers else None
+
+
+def task_label(task_id: str, aliases: tuple[str, ...]) -> str:
+    """The name of a task for people."""
+    return f"issue {aliases[0]}" if aliases else f"task {task_id}"
 
 
 _PART_OF = {

@@ -211,8 +211,13 @@ def _marks_of_kinds(kinds: tuple[type[Event], ...]) -> tuple[bytes, ...]:
 
 def line_kind(line: bytes) -> type[Event] | None:
     """The kind that one of our lines names: a decoder for one kind is created much faster than one for all."""
-    name = line[len(_NAME_MARK) : line.find(b'"', len(_NAME_MARK))] if line.startswith(_NAME_MARK) else b""
-    return _KINDS.get(name.decode("ascii", "replace"))
+    return _KINDS.get(line_names([line])[0].decode("ascii", "replace"))
+
+
+def line_names(lines: Iterable[bytes]) -> list[bytes]:
+    """The names of the events in the ledger's own lines; empty for a line that does not begin as ours do."""
+    start = len(_NAME_MARK)
+    return [line[start : line.find(b'"', start)] if line.startswith(_NAME_MARK) else b"" for line in lines]
 
 
 def lines_of_kind(lines: Iterable[bytes], kind: type[Event]) -> Iterator[bytes]:

@@ -101,11 +101,16 @@ class EventRows(Protocol):
     """The rows of events, for rebuilding the tables or for reading only the newest."""
 
     def rows(
-        self, *, kind: type[Event] | None = None, lines: Collection[bytes] | None = None
+        self,
+        *,
+        kind: type[Event] | None = None,
+        lines: Collection[bytes] | None = None,
+        is_by_task: bool = False,
     ) -> Iterator[KeptLine]:
         """Every line, session by session, with the task and key under which it is found.
 
-        With a kind, only those that may be of it, by how they begin; with lines, only those, in any order.
+        With a kind, only those that may be of it, by how they begin; with lines, only those, in any order. By task:
+        the lines of each task together, in any order, the tasks by id; those of no task come last.
         """
 
     def drop(self, lines: Collection[bytes]) -> None:

@@ -6,10 +6,12 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import AbstractContextManager
 from typing import Protocol
 
+import msgspec
+
 from remand.domain.access.team import Actor
 from remand.domain.instant import BEGINNING, Instant
 from remand.domain.record import NamedTuple, Record
-from remand.domain.task import Status, Task
+from remand.domain.task import EventConflict, Status, Task, task_label
 from remand.ledger import event_tables as tables
 from remand.ledger.event_tables import SignedGroup
 from remand.ledger.problems import TableDifference
@@ -113,6 +115,49 @@ class TaskTable(Protocol):
         """The statuses by id of these tasks, and perhaps of others."""
 
 
+class OutlineDetails(Record, kw_only=True):
+    """Since when a task is there, and its names."""
+
+    created_at: Instant = ""
+    aliases: tuple[str, ...] = ()
+
+
+class OutlineSubmission(Record, kw_only=True):
+    """Who submitted work."""
+
+    agent: str
+
+
+class OutlineReviews(Record, kw_only=True):
+    """How often work was rejected."""
+
+    rounds: tuple[msgspec.Raw, ...] = ()
+
+
+class OutlineInbox(Record, kw_only=True):
+    """The events that could not be applied."""
+
+    conflicts: tuple[EventConflict, ...] = ()
+
+
+class TaskOutline(Record, kw_only=True):
+    """What reports need of a task: some of the fields of `Task`, under the same names, so that its state is read faster."""
+
+    id: str
+    title: str
+    status: Status = Status.INCOMING
+    details: OutlineDetails = OutlineDetails()
+    submission: OutlineSubmission | None = None
+    reviews: OutlineReviews = OutlineReviews()
+    inbox: OutlineInbox = OutlineInbox()
+    is_legacy: bool = False
+
+    @property
+    def label(self) -> str:
+        """The name of the task for people."""
+        return task_label(self.id, self.details.aliases)
+
+
 class TaskFilter(Record, kw_only=True):
     """Which tasks a page shows; an empty field does not restrict them."""
 
@@ -131,6 +176,9 @@ class TaskPages(Protocol):
 
     def page(self, wanted: TaskFilter, most: int, after: str = "") -> list[Task]:
         """The first matching tasks by id after the id `after`, at most `most` (-1: all)."""
+
+    def outlines(self) -> Iterator[TaskOutline]:
+        """All tasks by id, with what reports need of each."""
 
     def waiting_tasks(self) -> list[Task]:
         """Every task that a person may have to decide about: escalated, blocked, held, or with an alert; and few others."""

@@ -171,6 +171,10 @@ EVENTS_OF_TASK = "SELECT CAST(line AS BLOB) FROM event WHERE subject = ? AND sub
 EVENTS_OF_KEY = "SELECT CAST(line AS BLOB) FROM event WHERE key = ? AND key != '' ORDER BY n"
 LINES = "SELECT CAST(line AS BLOB) FROM event ORDER BY n"
 ROWS = "SELECT CAST(line AS BLOB), subject, key FROM event ORDER BY n"
+ROWS_BY_TASK = """
+SELECT CAST(line AS BLOB), subject, key FROM event INDEXED BY event_subject WHERE subject != '' ORDER BY subject
+"""
+ROWS_OF_NO_TASK = "SELECT CAST(line AS BLOB), subject, key FROM event WHERE subject = ''"
 ROW_AT = "SELECT CAST(line AS BLOB), subject, key FROM event WHERE n = ?"
 ROWS_OF_KIND = """
 SELECT CAST(line AS BLOB), subject, key FROM event

@@ -18,7 +18,7 @@ from remand.domain.access.team import lookup_keys, name_key
 from remand.domain.decisions.forge_actions import due_kinds
 from remand.domain.instant import Instant
 from remand.domain.task import TERMINAL, Status, Task
-from remand.ledger.store import LogLine, TaskFilter, TaskPages
+from remand.ledger.store import LogLine, TaskFilter, TaskOutline, TaskPages
 
 _MANY = 10_000
 _SECOND = len("H-20261115-090000-")
@@ -29,6 +29,7 @@ _STATUS_MARKS = dict.fromkeys((Status.ESCALATED, Status.BLOCKED), sql.WAITING)
 """The statuses in which a person has to decide about a task. Few others may wait for one."""
 _NO_GATES = Task(id="", title="").gates
 _encoder = msgspec.json.Encoder()
+_decode_outline = msgspec.json.Decoder(TaskOutline).decode
 
 
 def _encode_task(task: Task) -> str:
@@ -176,6 +177,9 @@ class SqliteRejected(Table):
 
 class SqliteTaskPages(Table):
     """Pages of tasks for people, read from the indexes on the task table and from the search texts."""
+
+    def outlines(self) -> Iterator[TaskOutline]:
+        return (_decode_outline(row[0]) for row in self._db.rows(sql.EVERY_TASK))
 
     def waiting_tasks(self) -> list[Task]:
         return read_tasks(self._db, sql.WAITING_TASKS)

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator
-from statistics import median
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from functools import cache
+from itertools import chain
 
 from msgspec.structs import replace
 
-from remand.app.analysis.statistics import Share, wilson_share
-from remand.app.events.signatures import confirmed_events
-from remand.app.events.task_folds import TELLING, task_events
-from remand.domain.events.catalogue import event_task_id
+from remand.app.events.task_folds import task_lines, told_events
 from remand.domain.events.event import Event, TaskEvent, event_names
 from remand.domain.events.reviews import (
     EscalationAnswered,
     EscalationOpened,
-    ReviewApproved,
     ReviewRejected,
     ReviewRetracted,
     TaskReassigned,
@@ -32,178 +29,13 @@ from remand.domain.events.tasks import (
 )
 from remand.domain.events.work import GateHeld, GatePassed, GateRejected, RunEnded, RunStarted
 from remand.domain.evolve import evolve
-from remand.domain.instant import Instant, seconds_between
+from remand.domain.instant import Instant
 from remand.domain.record import Record
 from remand.domain.run import RunCosts, add_run_cost
 from remand.domain.task import Status, Task
 from remand.domain.text.words import flatten
-from remand.ledger.store import Transaction
-
-
-class ReviewTally(Record, kw_only=True):
-    """The number of an agent's submissions or a reviewer's reviews, and of standing rejections among them."""
-
-    name: str
-    reviewed: int
-    rejected: int
-    retracted: int
-    rate: Share
-
-
-class StatusDuration(Record, kw_only=True):
-    """How long tasks stayed in a status, per visit."""
-
-    status: str
-    times: int
-    median_seconds: float
-    total_seconds: float
-
-
-class Rework(Record, kw_only=True):
-    """All figures on reviews, from the events alone."""
-
-    since: Instant
-    reviewed_tasks: int
-    """Tasks with approved or rejected work."""
-    done_tasks: int
-    reworked_tasks: int
-    """Reviewed tasks with a standing rejection."""
-    rework_rate: Share
-    cycles: dict[str, int]
-    """The number of done tasks by number of review rounds."""
-    mean_cycles: float
-    rejections: int
-    retracted: int
-    false_rejection_rate: Share
-    """The share of retracted rejections."""
-    by_agent: tuple[ReviewTally, ...]
-    by_reviewer: tuple[ReviewTally, ...]
-    time_in_status: tuple[StatusDuration, ...]
-
-
-def read_rework(view: Transaction, now: Instant, since: Instant = "") -> Rework:
-    """The figures for all tasks of a ledger. Lease renewals change no task and are not read."""
-    return measure_rework((task_events(view, task.id, TELLING) for task in view.tasks.every()), now, since)
-
-
-def measure_rework(histories: Iterable[list[Event]], now: Instant, since: Instant = "") -> Rework:
-    """The figures for tasks given by their events in order; with `since`, only for what happened from then on."""
-    count = _ReworkCount(since)
-    for history in histories:
-        count.add(history, now)
-    return count.result()
-
-
-class _ReworkCount:
-    def __init__(self, since: Instant) -> None:
-        self._since = since
-        self._done = self._reworked = self._tasks = 0
-        self._cycles: Counter[int] = Counter()
-        self._agents: defaultdict[str, Counter[str]] = defaultdict(Counter)
-        self._reviewers: defaultdict[str, Counter[str]] = defaultdict(Counter)
-        self._stays: defaultdict[Status, list[float]] = defaultdict(list)
-
-    def add(self, history: list[Event], now: Instant) -> None:
-        task: Task | None = None
-        began: Instant = ""
-        for event in history:
-            before, task = task, evolve(task, event)
-            if task is None:
-                continue
-            if before is None or before.status != task.status:
-                self._stay(before, began, event.ts)
-                began = event.ts
-            if event.ts >= self._since and before is not None:
-                self._review(event, before, task)
-        if task is not None:
-            self._stay(None if task.is_terminal else task, began, now)
-            reviews = (event for event in history if isinstance(event, ReviewApproved | ReviewRejected))
-            if any(event.ts >= self._since for event in reviews):
-                self._tasks += 1
-                self._reworked += bool(task.standing_rounds)
-                if task.status == Status.DONE:
-                    self._done += 1
-                    self._cycles[len(task.standing_rounds) + 1] += 1
-
-    def _stay(self, task: Task | None, began: Instant, ended: Instant) -> None:
-        if task is not None and ended > max(began, self._since):
-            self._stays[task.status].append(seconds_between(max(began, self._since), ended))
-
-    def _review(self, event: Event, before: Task, after: Task) -> None:
-        """Counts an effective review for the author and for the reviewer."""
-        author = before.submission.agent if before.submission else ""
-        match event:
-            case ReviewApproved() if after.status == Status.DONE != before.status:
-                self._agents[author]["approved"] += 1
-                self._reviewers[event.reviewer]["approved"] += 1
-            case ReviewRejected() if len(after.reviews.rounds) > len(before.reviews.rounds):
-                self._agents[author]["rejected"] += 1
-                self._reviewers[event.reviewer]["rejected"] += 1
-            case ReviewRejected() if after.reviews.feedback > before.reviews.feedback:
-                self._reviewers[event.reviewer]["rejected"] += 1
-            case ReviewRetracted() if after.reviews.rounds != before.reviews.rounds:
-                self._reviewers[event.reviewer]["retracted"] += 1
-                if len(after.standing_rounds) < len(before.standing_rounds):
-                    rounds = (
-                        review_round
-                        for review_round in before.reviews.rounds
-                        if event.review_id in {own.id for own in review_round.reviews}
-                    )
-                    self._agents[next(rounds).agent]["retracted"] += 1
-            case _:
-                return
-
-    def result(self) -> Rework:
-        by_reviewer = tuple(_review_tallies(self._reviewers))
-        by_agent = tuple(_review_tallies(self._agents, counts_retracted=False))
-        retracted = sum(one.retracted for one in by_reviewer)
-        rejections = max(retracted, sum(counts["rejected"] for counts in self._reviewers.values()))
-        cycles = sum(number * times for number, times in self._cycles.items())
-        return Rework(
-            since=self._since,
-            reviewed_tasks=self._tasks,
-            done_tasks=self._done,
-            reworked_tasks=self._reworked,
-            rework_rate=wilson_share(self._reworked, self._tasks),
-            cycles={str(number): self._cycles[number] for number in sorted(self._cycles)},
-            mean_cycles=cycles / self._done if self._done else 0.0,
-            rejections=rejections,
-            retracted=retracted,
-            false_rejection_rate=wilson_share(retracted, rejections),
-            by_agent=by_agent,
-            by_reviewer=by_reviewer,
-            time_in_status=tuple(_status_durations(self._stays)),
-        )
-
-
-def _review_tallies(
-    counted: dict[str, Counter[str]], *, counts_retracted: bool = True
-) -> Iterator[ReviewTally]:
-    """By name. Retracted reviews still count for their reviewer; for an agent, each submission counts once by its standing result."""
-    for name in sorted(counted):
-        counts = counted[name]
-        rejected = max(0, counts["rejected"] - counts["retracted"])
-        reviewed = counts["approved"] + (counts["rejected"] if counts_retracted else rejected)
-        yield ReviewTally(
-            name=name,
-            reviewed=reviewed,
-            rejected=rejected,
-            retracted=counts["retracted"],
-            rate=wilson_share(rejected, reviewed),
-        )
-
-
-def _status_durations(stays: dict[Status, list[float]]) -> Iterator[StatusDuration]:
-    for status in Status:
-        if status in stays:
-            seconds = stays[status]
-            yield StatusDuration(
-                status=status,
-                times=len(seconds),
-                median_seconds=median(seconds),
-                total_seconds=sum(seconds),
-            )
-
+from remand.ledger import codec
+from remand.ledger.store import TaskOutline, Transaction
 
 MAX_SAID = 300
 AGENT, GATE, REVIEWER = "agent", "gate", "reviewer"
@@ -283,19 +115,22 @@ def build_work_report(histories: Iterable[list[Event]], since: Instant = "") -> 
 def read_work_report(view: Transaction, since: Instant = "") -> WorkReport:
     """The report on all tasks of a ledger.
 
-    Without `since`, only the relevant events of a task are read, and its status comes from its state.
+    Without `since`, only the relevant events of a task are read, and the rest comes from its state.
     """
     count = _WorkCount(since)
-    if since:
-        return build_work_report((task_events(view, task.id) for task in view.tasks.every()), since)
-    notable = {event_task_id(event) for event in confirmed_events(view, _NOTABLE)}
-    for task in view.tasks.every():
-        history = task_events(view, task.id, _RELEVANT) if task.id in notable else []
-        kinds = {type(event) for event in history}
-        if {RunEnded, LeaseExpired} <= kinds:  # only the fold knows which runs ended with a lease
-            count.add(task_events(view, task.id))
+    left = {task.id: task for task in view.task_lists.pages.outlines()}
+    for task_id, lines in task_lines(view):
+        task = left.pop(task_id, None)
+        if task is None:
+            continue
+        names = frozenset(codec.line_names(lines))
+        if since or names >= _ENDED_WITH_LEASE:  # only the fold knows which runs ended with a lease
+            count.add(told_events(view, lines))
         else:
-            count.add(history, task)
+            relevant = _relevant_names(names)
+            count.add(told_events(view, lines, relevant) if relevant else [], task)
+    for task in left.values():
+        count.add([], task)
     return count.result()
 
 
@@ -355,20 +190,29 @@ def rejection_outcome(no: RejectionEntry, event: Event) -> str:
             return ""
 
 
-_NOTABLE = event_names(
-    HandoffRejected,
-    HandoffRejectionInvalid,
-    GateRejected,
-    GateHeld,
-    ReviewRejected,
-    EscalationOpened,
-    RunEnded,
-)
-"""The events without which only a task's status is reported."""
-_RELEVANT = _NOTABLE | event_names(
-    *(EscalationAnswered, TaskCancelled, RejectionAnswered, GatePassed, TaskReassigned, TaskClaimed),
-    *(HandoffAccepted, ReviewRetracted, RunStarted, LeaseExpired),
-)
+_NOTABLE: Mapping[type[Event], tuple[type[Event], ...]] = {
+    HandoffRejected: (RejectionAnswered,),
+    HandoffRejectionInvalid: (RejectionAnswered,),
+    GateRejected: (GatePassed,),
+    GateHeld: (GatePassed,),
+    ReviewRejected: (TaskReassigned, TaskClaimed, HandoffAccepted, ReviewRetracted),
+    EscalationOpened: (EscalationAnswered,),
+    RunEnded: (RunStarted,),
+}
+"""The events that a report tells, each with those that say what followed. Without one, only a task's state is reported."""
+_ALWAYS = (TaskCancelled,)
+_ENDED_WITH_LEASE = {name.encode() for name in event_names(RunEnded, LeaseExpired)}
+
+
+@cache
+def _relevant_names(names: frozenset[bytes]) -> frozenset[str]:
+    """The names of the events to read of a task that has events with these names; "" stands for any other line."""
+    kinds = [
+        kind for kind in _NOTABLE if not names.isdisjoint((str(kind.__struct_config__.tag).encode(), b""))
+    ]
+    return event_names(
+        *kinds, *chain.from_iterable(map(_NOTABLE.__getitem__, kinds)), *(_ALWAYS if kinds else ())
+    )
 
 
 class _WorkCount:
@@ -380,16 +224,18 @@ class _WorkCount:
         self._agents: dict[str, _RunTotals] = {}
         self._total = _RunTotals("all")
 
-    def add(self, history: list[Event], known: Task | None = None) -> None:
+    def add(self, history: list[Event], known: TaskOutline | None = None) -> None:
         """Counts a task by all its events; or by the relevant ones and its state, without expired leases."""
-        task, runs = known, set[str]()
+        task: Task | TaskOutline | None = known
+        folded: Task | None = None
+        runs = set[str]()
         noes: list[RejectionEntry] = []
         questions: list[AskedQuestion] = []
         own = _RunTotals("")
         for event in history:
             if known is None:
-                runs = {run.id for run in task.runs} if task else runs
-                task = evolve(task, event)
+                runs = {run.id for run in folded.runs} if folded else runs
+                task = folded = evolve(folded, event)
             elif isinstance(event, RunStarted):
                 runs.add(event.run_id)
             if task is None or event.ts < max(self._since, task.details.created_at):

@@ -6,7 +6,8 @@ import gc
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from hashlib import sha256
-from itertools import islice
+from itertools import groupby, islice
+from operator import itemgetter
 
 import msgspec
 
@@ -42,11 +43,15 @@ def task_events(
     `beside` has the tasks whose events are asked for next.
     An archived state comes first, and only if the archived lines are not all present and do not contradict it.
     """
-    lines = tx.events.of_task(task_id, beside)
+    return told_events(tx, tx.events.of_task(task_id, beside), names)
+
+
+def told_events(tx: Transaction, lines: Sequence[bytes], names: Collection[str] = ()) -> list[Event]:
+    """The same of the lines of a task's events."""
     if not codec.may_have_kinds(lines, (AnswerRetracted, TaskArchived)):
         return sorted(codec.decode_stored_lines(lines, names), key=order_key)
     if names:
-        return [event for event in task_events(tx, task_id) if event.name in names]
+        return [event for event in told_events(tx, lines) if event.name in names]
     found = list(effective_events(sorted(codec.decode_stored_lines(lines), key=order_key)))
     if not any(type(event) is TaskArchived for event in found):
         return found
@@ -54,6 +59,12 @@ def task_events(
     if history is None or history.base is None or is_contradicted(tx, found, history):
         return [event for event in found if type(event) is not TaskArchived]
     return [history.base, *history.later]
+
+
+def task_lines(tx: Transaction) -> Iterator[tuple[str, list[bytes]]]:
+    """Every task by id with the lines of its events, in any order; the lines of no task come last."""
+    for task_id, rows in groupby(tx.event_rows.rows(is_by_task=True), key=itemgetter(1)):
+        yield task_id, [row[0] for row in rows]
 
 
 _STEP = 5000

@@ -13,9 +13,10 @@ from remand import config
 from remand.app.analysis import rejection_analysis, work_report
 from remand.app.analysis.graph import count_graph, read_graph
 from remand.app.analysis.graph_export import FORMATS
+from remand.app.analysis.rework import ReviewTally, Rework, read_rework
 from remand.app.analysis.simulation import NOT_SIMULATED, Simulation, simulate
 from remand.app.analysis.statistics import Cluster, Share
-from remand.app.analysis.work_report import read_rework, read_work_report
+from remand.app.analysis.work_report import read_work_report
 from remand.app.errors import EnvironmentFault, UsageError
 from remand.app.events.signatures import confirmed_events
 from remand.app.events.task_folds import without_garbage_collection
@@ -310,7 +311,7 @@ def duration(seconds: float | None) -> str:
     return " ".join(parts[:2]) or "0 s"
 
 
-def rework_page(found: work_report.Rework) -> Show:
+def rework_page(found: Rework) -> Show:
     """Everything, in the order of a reader's questions."""
     columns = ("reviewed", "rejected", "retracted", "rate", "name")
     cycles = [(times, number) for number, times in found.cycles.items()]
@@ -327,7 +328,7 @@ def rework_page(found: work_report.Rework) -> Show:
     return _page(_rework_headline(found), tables if found.reviewed_tasks else ())
 
 
-def _rework_headline(found: work_report.Rework) -> str:
+def _rework_headline(found: Rework) -> str:
     since = f" since {found.since[:19].replace('T', ' ')}" if found.since else ""
     if not found.reviewed_tasks:
         return f"Nothing was reviewed{since}."
@@ -338,7 +339,7 @@ def _rework_headline(found: work_report.Rework) -> str:
     )
 
 
-def _tally_rows(tallies: Iterable[work_report.ReviewTally]) -> list[tuple[object, ...]]:
+def _tally_rows(tallies: Iterable[ReviewTally]) -> list[tuple[object, ...]]:
     by_rate = sorted(tallies, key=lambda one: (-(one.rate.rate or 0.0), one.name))
     return [
         (one.reviewed, one.rejected, one.retracted, percent(one.rate), clean(one.name)) for one in by_rate

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from remand.app.analysis.work_report import Rework, measure_rework, read_rework
+from remand.app.analysis.rework import Rework, measure_rework, read_rework
 from remand.app.events.task_folds import task_events
 from remand.app.requests import Rules
 from remand.domain import commands as c

@@ -1,7 +1,8 @@
 """What the page of agents and reviewers makes of the figures."""
 
+from remand.app.analysis.rework import ReviewTally, Rework
 from remand.app.analysis.statistics import wilson_share
-from remand.app.analysis.work_report import ReviewTally, Rework, RunCost, WorkReport
+from remand.app.analysis.work_report import RunCost, WorkReport
 from remand.app.history.rejections import LockoutRow
 from remand.domain.access.team import Member, Role, Team
 from remand.interfaces.http.pages.agents import TeamFigures, member_records

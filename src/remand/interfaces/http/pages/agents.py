@@ -7,16 +7,14 @@ from collections.abc import Iterable, Mapping
 from typing import TypeVar
 
 from remand.app.analysis.rejection_analysis import RejectionRow, analyze, ledger_cases
+from remand.app.analysis.rework import ReviewTally, Rework, read_rework
 from remand.app.analysis.warnings import agent_warnings
 from remand.app.analysis.work_report import (
     AGENT,
     GATE,
     RejectionEntry,
-    ReviewTally,
-    Rework,
     RunCost,
     WorkReport,
-    read_rework,
     read_work_report,
 )
 from remand.app.board import ActiveWork

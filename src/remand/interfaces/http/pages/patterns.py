@@ -12,14 +12,13 @@ from remand.app.analysis.rejection_analysis import (
     analyze,
     ledger_cases,
 )
+from remand.app.analysis.rework import Rework, read_rework
 from remand.app.analysis.statistics import Share
 from remand.app.analysis.work_report import (
     AGENT,
     GATE,
     REVIEWER,
-    Rework,
     WorkReport,
-    read_rework,
     read_work_report,
 )
 from remand.app.events.task_folds import without_garbage_collection
