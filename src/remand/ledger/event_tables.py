@@ -105,12 +105,12 @@ class EventRows(Protocol):
         *,
         kind: type[Event] | None = None,
         lines: Collection[bytes] | None = None,
-        is_by_task: bool = False,
+        have_task: bool | None = None,
     ) -> Iterator[KeptLine]:
         """Every line, session by session, with the task and key under which it is found.
 
-        With a kind, only those that may be of it, by how they begin; with lines, only those, in any order. By task:
-        the lines of each task together, in any order, the tasks by id; those of no task come last.
+        With a kind, only those that may be of it, by how they begin; with lines, only those, in any order. If they
+        have a task: task by task by its id, those of one in any order; if not, those of no task, in any order.
         """
 
     def drop(self, lines: Collection[bytes]) -> None:

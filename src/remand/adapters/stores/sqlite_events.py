@@ -8,7 +8,6 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import partial
 from hashlib import sha256
-from itertools import chain
 
 from remand.adapters.stores import sqlite_schema as sql
 from remand.adapters.stores.sqlite_schema import Row, Statements, StoredText, Table
@@ -423,11 +422,10 @@ class SqliteEvents(Table):
         *,
         kind: type[Event] | None = None,
         lines: Collection[bytes] | None = None,
-        is_by_task: bool = False,
+        have_task: bool | None = None,
     ) -> Iterator[KeptLine]:
-        if is_by_task:
-            found = map(self._db.rows, (sql.ROWS_BY_TASK, sql.ROWS_OF_NO_TASK))
-            return map(_as_kept, chain.from_iterable(found))
+        if have_task is not None:
+            return map(_as_kept, self._db.rows(sql.ROWS_BY_TASK if have_task else sql.ROWS_OF_NO_TASK))
         if lines is not None:
             entries = [EventEntry(codec.decode_stored_line(line), line, "") for line in lines]
             numbers = sorted(n for n, _ in self.numbers_of(entries))

@@ -5,19 +5,23 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import partial
-from hashlib import sha256
 from operator import itemgetter
 from sys import intern
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from remand.app.events.signatures import confirmed_events
+from remand.app.events.task_folds import task_lines
 from remand.domain import ids
 from remand.domain.events import tasks
 from remand.domain.events.catalogue import Unknown
 from remand.domain.events.event import Event, event_names
 from remand.domain.graph import (
+    BLOCKER_PREFIX,
+    DECISION_PREFIX,
+    REJECTION_PREFIX,
     EdgeKey,
     GraphEdge,
     GraphNode,
@@ -31,6 +35,7 @@ from remand.domain.reasons import DecisionType, parse_decision_type
 from remand.domain.record import Record
 from remand.domain.rejection import TaskRejection
 from remand.domain.task import EventConflict
+from remand.ledger import codec
 from remand.ledger.order import EventPlace, order_key
 from remand.ledger.store import Transaction
 
@@ -54,35 +59,35 @@ class GraphView(Record, kw_only=True):
 
 def read_graph(view: Transaction, statuses: Mapping[str, str] | None = None) -> GraphView:
     """The graph of a ledger. `statuses` are the statuses of tasks by id."""
-    return _fold(partial(confirmed_events, view), statuses or {}, has_texts=True)
+    return _fold(partial(confirmed_events, view), statuses or {})
 
 
 def count_graph(view: Transaction) -> dict[str, Any]:
-    """Figures about the graph of a ledger, which is built without the texts of tasks."""
-    return graph_stats(_fold(partial(confirmed_events, view), {}, has_texts=False))
+    """Figures about the graph of a ledger: each task's part is built by itself, counted and forgotten."""
+    count = _GraphCount()
+    withheld = {found.event_id for found in view.unconfirmed.every()}
+    others = codec.decode_stored_lines((row.line for row in view.event_rows.rows(have_task=False)), _NAMES)
+    is_countable = count.add("", (event for event in others if event.meta.id not in withheld)) and all(
+        count.add(task_id, codec.decode_stored_lines(lines, _NAMES)) for task_id, lines in task_lines(view)
+    )
+    return (count.figures() if is_countable else None) or graph_stats(read_graph(view))
 
 
-def fold_graph(
-    events: Iterable[Event], statuses: Mapping[str, str] | None = None, *, has_texts: bool = True
-) -> GraphView:
+def fold_graph(events: Iterable[Event], statuses: Mapping[str, str] | None = None) -> GraphView:
     """The graph of events in any order and number of copies."""
     given = list(events)
-    return _fold(lambda _: given, statuses or {}, has_texts=has_texts)
+    return _fold(lambda _: given, statuses or {})
 
 
-def _fold(
-    read: Callable[[Collection[str]], Iterable[Event]],
-    statuses: Mapping[str, str],
-    *,
-    has_texts: bool,
-) -> GraphView:
+def _fold(read: Callable[[Collection[str]], Iterable[Event]], statuses: Mapping[str, str]) -> GraphView:
     """Folds the events with the names it asks for; others may be among them.
 
     Those with which handoffs start are read only if a rejection names no task. Of a task that was added, only its node
     is in memory: most of a large ledger's events are such.
     """
-    describe = _node_or_event if has_texts else _outline_or_event
-    kept = [(_place(event), describe(event)) for event in read(_HANDLERS.keys()) if event.name in _HANDLERS]
+    kept = [
+        (_place(event), _node_or_event(event)) for event in read(_HANDLERS.keys()) if event.name in _HANDLERS
+    ]
     is_unclear = any(isinstance(event, _REJECTIONS) and not event.task_id for _, event in kept)
     fold = _Fold(_handed_tasks(read(_STARTS)) if is_unclear else {})
     kept.sort(key=itemgetter(0))
@@ -108,15 +113,6 @@ def _node_or_event(event: Event) -> Event | _Description:
     return (isinstance(event, tasks.TaskAdded) and _description_of(event)) or event
 
 
-def _outline_or_event(event: Event) -> Event | _Description:
-    """The same, with a hash of the node's texts in place of them."""
-    found = _node_or_event(event)
-    if not isinstance(found, _Description):
-        return found
-    node = GraphNode(id=found.node.id, node_type=found.node.node_type, content="", properties={})
-    return _Description(node=node, content_key=sha256(repr(found.node).encode()).hexdigest())
-
-
 def _handed_tasks(events: Iterable[Event]) -> dict[str, str]:
     """The task of each handoff by its first event: ours before lines of GoT tools."""
     found: dict[str, tuple[bool, EventPlace, str]] = {}
@@ -129,18 +125,22 @@ def _handed_tasks(events: Iterable[Event]) -> dict[str, str]:
 
 def graph_stats(view: GraphView) -> dict[str, Any]:
     """Figures about the graph, most frequent types first."""
-    graph = view.graph
+    nodes = Counter(str(node.node_type) for node in view.graph.nodes.values())
+    return _figures(nodes, Counter(str(edge.edge_type) for edge in view.graph.edges), len(view.conflicts))
+
+
+def _figures(nodes: Counter[str], edges: Counter[str], conflicts: int) -> dict[str, Any]:
     return {
-        "nodes": len(graph.nodes),
-        "edges": len(graph.edges),
-        "by_node_type": _counts(str(node.node_type) for node in graph.nodes.values()),
-        "by_edge_type": _counts(str(edge.edge_type) for edge in graph.edges),
-        "conflicts": len(view.conflicts),
+        "nodes": nodes.total(),
+        "edges": edges.total(),
+        "by_node_type": _ordered(nodes),
+        "by_edge_type": _ordered(edges),
+        "conflicts": conflicts,
     }
 
 
-def _counts(names: Iterable[str]) -> dict[str, int]:
-    return dict(sorted(Counter(names).items(), key=lambda item: (-item[1], item[0])))
+def _ordered(counts: Counter[str]) -> dict[str, int]:
+    return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
 
 
 class _Fold:
@@ -155,13 +155,13 @@ class _Fold:
         """Edges removed together with one of their nodes."""
         self._misfits: list[tuple[EventPlace, str, str]] = []
         """Events that could not be applied: place, name and reason."""
-        self._rejections: dict[str, str] = {}
+        self.rejections: dict[str, str] = {}
         """The node of each rejection, by the rejection's id."""
         self._imported: dict[str, str] = {}
         """The last rejection of each handoff by a GoT tool, whose lines have no other id."""
         self._accepted: dict[str, str] = {}
         """How each accepted rejection was accepted."""
-        self._named: dict[str, None] = {}
+        self.named: dict[str, None] = {}
         """Tasks that rejections and their answers name."""
 
     def apply(self, place: EventPlace, event: Event | _Description) -> None:
@@ -186,7 +186,7 @@ class _Fold:
     def add_named_tasks(self) -> None:
         """Adds tasks that rejections name without an event, which another branch may have."""
         ends = {end for edge in self.graph.dangling_edges() for end in (edge.source, edge.target)}
-        for name in self._named:
+        for name in self.named:
             if name in ends and name not in self.graph.nodes:
                 self.graph.add_node(name, NodeType.TASK, name)
 
@@ -261,7 +261,7 @@ class _Fold:
         if not named:
             return "it names neither a task nor a handoff that is known"
         task, unique = find_task_node(self.graph, named), event.rejection_id or event.meta.origin
-        if unique in self._rejections:
+        if unique in self.rejections:
             return f"the rejection {unique} is already in the graph"
         own = {
             "task_id": task,
@@ -273,10 +273,10 @@ class _Fold:
         is_valid = isinstance(event, tasks.HandoffRejected)
         node = add_rejection(self.graph, task, unique, record, is_valid=is_valid)
         self._remember_node(node)
-        self._rejections[unique] = node.id
+        self.rejections[unique] = node.id
         if event.is_legacy:
             self._imported[event.handoff_id] = unique
-        self._named[task] = None
+        self.named[task] = None
         return ""
 
     def answer(self, event: Event) -> str:
@@ -284,7 +284,7 @@ class _Fold:
         if not isinstance(event, tasks.RejectionAnswered):
             return "it does not describe an answer"
         unique = self._imported.get(event.handoff_id, "") if event.is_legacy else event.rejection_id
-        rejection = self._rejections.get(unique)
+        rejection = self.rejections.get(unique)
         if rejection is None or rejection not in self.graph.nodes:
             return f"there is no rejection {unique or f'of the handoff {event.handoff_id}'} to answer"
         if unique in self._accepted:
@@ -296,12 +296,92 @@ class _Fold:
         for node in add_decision(self.graph, rejection, unique, event.decision):
             self._remember_node(node)
             node.properties["at"] = event.ts
-        self._named.update((find_task_node(self.graph, name), None) for name in event.decision.created_tasks)
+        self.named.update((find_task_node(self.graph, name), None) for name in event.decision.created_tasks)
         return ""
 
     def _remember_node(self, node: GraphNode) -> None:
         """Remembers a node as described, so that later events find it."""
         self._created[node.id] = _Description(node=node, content_key=_CONTENT[0])
+
+
+class _GraphCount:
+    """Counts a graph part by part: the events of each task are a part, and those of no task.
+
+    A part can only be counted by itself if its events name nothing of another part but the ends of edges.
+    """
+
+    def __init__(self) -> None:
+        self._nodes: Counter[str] = Counter()
+        self._edges: Counter[str] = Counter()
+        self._conflicts = 0
+        self._known: set[str] = set()
+        """The nodes at which edges of other parts may end."""
+        self._open: list[tuple[str, tuple[str, ...]]] = []
+        """The types of edges with ends outside their part, and those ends."""
+        self._named: set[str] = set()
+        self._rejections: set[str] = set()
+        self._sought: set[str] = set()
+        """The rejections that were answered in a part without them."""
+
+    def add(self, task_id: str, events: Iterable[Event]) -> bool:
+        """Counts a part; False if it cannot be counted by itself."""
+        events = sorted(events, key=order_key)
+        if len(events) == 1 and type(events[0]) is tasks.TaskAdded and _is_within(events[0], task_id):
+            self._nodes[_TASK] += 1
+            self._known.add(_node_id(events[0]))
+            return True
+        fold = _Fold({})
+        for event in events:
+            if not _is_within(event, task_id):
+                return False
+            fold.apply(order_key(event), _without_texts(event))
+            if isinstance(event, tasks.RejectionAnswered) and event.rejection_id not in fold.rejections:
+                self._sought.add(event.rejection_id)
+        if not self._rejections.isdisjoint(fold.rejections):
+            return False
+        self._rejections.update(fold.rejections)
+        self._named.update(fold.named)
+        self._conflicts += len(fold.conflicts())
+        nodes = fold.graph.nodes
+        self._nodes.update(str(node.node_type) for node in nodes.values())
+        self._known.update(name for name in nodes if not name.startswith(_DERIVED))
+        self._edges.update(str(edge.edge_type) for edge in fold.graph.edges)
+        for edge in fold.graph.dangling_edges():
+            outside = tuple(end for end in (edge.source, edge.target) if end not in nodes)
+            self._open.append((str(edge.edge_type), outside))
+        return True
+
+    def figures(self) -> dict[str, Any] | None:
+        """The figures, once all parts are counted; None if a part named what another part may have."""
+        ends = {end for _, outside in self._open for end in outside} - self._known
+        if any(end.startswith(_DERIVED) for end in ends) or not self._sought.isdisjoint(self._rejections):
+            return None
+        named = ends & self._named
+        dangling = [name for name, outside in self._open if not ends.isdisjoint(set(outside) - named)]
+        nodes, edges = self._nodes + Counter({_TASK: len(named)}), self._edges - Counter(dangling)
+        return _figures(nodes, edges, self._conflicts + len(dangling))
+
+
+_DERIVED = (REJECTION_PREFIX, DECISION_PREFIX, BLOCKER_PREFIX)
+"""How the ids of nodes begin that rejections and their answers make."""
+
+
+def _is_within(event: Event, task_id: str) -> bool:
+    """True if an event can be applied with the other events of its task, or of no task, alone."""
+    if isinstance(event, _REJECTIONS | tasks.RejectionAnswered):
+        return event.task_id == task_id != "" and not event.is_legacy
+    if isinstance(event, tasks.EdgeCreated | tasks.EdgeDeleted):
+        return True
+    name = _node_id(event)
+    is_own = name == ids.task_node_id(task_id) if task_id else ids.parse_task_id(name) is None
+    return is_own and event.name != _DELETED and not name.startswith(_DERIVED)
+
+
+def _without_texts(event: Event) -> Event:
+    """An event; of a rejection's record only the reason."""
+    if isinstance(event, _REJECTIONS) and "reason_type" in event.rejection:
+        return replace(event, rejection={"reason_type": event.rejection["reason_type"]})
+    return event
 
 
 def _key(edge: GraphEdge) -> EdgeKey:
@@ -379,6 +459,8 @@ _HANDLERS: dict[str, Callable[[_Fold, Event], str]] = {
     "handoff.reject.invalid": _Fold.reject,
     "handoff.reject.response": _Fold.answer,
 }
-_ADDED, _LINKED = "node.create", "edge.create"
+_ADDED, _DELETED, _LINKED = "node.create", "node.delete", "edge.create"
+_TASK = str(NodeType.TASK)
+_NAMES = frozenset(_HANDLERS)
 _STARTS = event_names(tasks.HandoffInitiated, tasks.TaskClaimed)
 _REJECTIONS = tasks.HandoffRejected | tasks.HandoffRejectionInvalid

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
+from operator import attrgetter
 from statistics import median
 
 import msgspec
@@ -15,7 +16,7 @@ from remand.domain.events.event import Event, event_names
 from remand.domain.events.reviews import LockoutSet, ReviewApproved, ReviewRejected, ReviewRetracted
 from remand.domain.evolve import evolve
 from remand.domain.instant import Instant, seconds_between
-from remand.domain.record import NamedTuple, Record
+from remand.domain.record import Record
 from remand.domain.task import MAX_CONFLICTS, TERMINAL, TRANSITIONS, Status, Task
 from remand.ledger import codec
 from remand.ledger.store import TaskOutline, Transaction
@@ -103,19 +104,11 @@ class _MovingEvent(Record, kw_only=True):
     source: str = ""
 
 
-class _Move(NamedTuple):
-    """An event with the task's status after it."""
-
-    event: _MovingEvent
-    status: Status
-    has_effect: bool
-
-
-def _place(event: _MovingEvent) -> tuple[Instant, str, int, str]:
-    """As in `ledger/order.order_key`."""
-    return (event.ts, event.meta.session, event.meta.seq, event.meta.id)
-
-
+_Move = tuple[_MovingEvent, Status, bool]
+"""An event, the task's status after it, and whether it had an effect."""
+_time = attrgetter("ts")
+_place = attrgetter("ts", "meta.session", "meta.seq", "meta.id")
+"""As in `ledger/order.order_key`."""
 _decode = msgspec.json.Decoder(_MovingEvent).decode
 _SUBMITTED, _CONTINUED, _WOKEN, _APPROVED, _REJECTED, _LOCKED_OUT = (
     str(kind.__struct_config__.tag)
@@ -162,7 +155,7 @@ def _plain_moves(task: TaskOutline, lines: Sequence[bytes]) -> list[_Move] | Non
             added += 1 if codec.stored_id(line) else 2  # a line of a GoT tool has no id
     if added != 1 or task.is_legacy or len(task.inbox.conflicts) >= MAX_CONFLICTS:
         return None
-    events.sort(key=_place)
+    events.sort(key=_time if len(set(map(_time, events))) == len(events) else _place)
     return _moves(task, events)
 
 
@@ -192,7 +185,7 @@ def _moves(task: TaskOutline, events: Sequence[_MovingEvent]) -> list[_Move] | N
             rejected += 1
         elif event.name == _LOCKED_OUT and status is Status.CLAIMED:
             return None  # it may end the claim
-        moves.append(_Move(event, status, has_effect))
+        moves.append((event, status, has_effect))
     return moves if (status, rejected) == (task.status, len(task.reviews.rounds)) else None
 
 

@@ -62,8 +62,8 @@ def told_events(tx: Transaction, lines: Sequence[bytes], names: Collection[str] 
 
 
 def task_lines(tx: Transaction) -> Iterator[tuple[str, list[bytes]]]:
-    """Every task by id with the lines of its events, in any order; the lines of no task come last."""
-    for task_id, rows in groupby(tx.event_rows.rows(is_by_task=True), key=itemgetter(1)):
+    """Every task by id with the lines of its events, in any order."""
+    for task_id, rows in groupby(tx.event_rows.rows(have_task=True), key=itemgetter(1)):
         yield task_id, [row[0] for row in rows]
 
 

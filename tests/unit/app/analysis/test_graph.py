@@ -367,17 +367,6 @@ def test_figures_count_by_type_with_the_most_frequent_first() -> None:
     assert list(figures["by_node_type"]) == ["TASK", "GOAL"]
 
 
-def test_figures_without_the_texts_of_tasks_are_the_same() -> None:
-    events = stamp_events(
-        *(task_added(T1), task_added(T2), task_added(T2), task_added(T2, "Another"), goal()),
-        *(linked(), unlinked(N2, N3), TaskEdited(id=N1, changes=TaskChanges(title="First"))),
-    )
-    figures = graph_stats(fold_graph(events, has_texts=False))
-
-    assert figures == graph_stats(fold_graph(events))
-    assert (figures["nodes"], figures["edges"], figures["conflicts"]) == (3, 1, 2)
-
-
 def test_the_figures_of_a_ledger_are_those_of_its_graph() -> None:
     world = FakeLedger()
     one = world.add()
