@@ -227,6 +227,20 @@ class EventContract:
             assert tx.events.of_task(T1) == [entry.line]
             assert other.line in tx.events.of_task(T2)
 
+    def test_the_lines_of_each_task_are_read_together(self, store: Store) -> None:
+        session = Session()
+        events = (task_added(T2), task_added(T1), task_claimed(task_id=T2))
+        two, one, claim = (session.entry(event) for event in events)
+        lone = got_tool_entry("handoff.reject", handoff_id="H-1", agent="Bob")
+        with store.write() as tx:
+            tx.events.add([two, one, lone, claim])
+
+        with store.read() as view:
+            found = [(row.subject, row.line) for row in view.event_rows.rows(have_task=True)]
+            assert [name for name, _ in found] == [T1, T2, T2]
+            assert set(found) == {(T1, one.line), (T2, two.line), (T2, claim.line)}
+            assert [row.line for row in view.event_rows.rows(have_task=False)] == [lone.line]
+
     def test_what_a_copied_ledger_wrote_differently_is_kept_beside(self, store: Store) -> None:
         first, second = (
             Session("s").entry(task_added(title="One")),

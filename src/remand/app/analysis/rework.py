@@ -207,7 +207,7 @@ class _ReworkCount:
             if task is None:
                 continue
             if before is None or before.status != task.status:
-                self._stay(before and before.status, began, event.ts)
+                self._stay(before.status if before else None, began, event.ts)
                 began = event.ts
             if event.ts >= self._since and before is not None:
                 self._review(event, before, task)
