@@ -24,7 +24,7 @@ from remand.testing.builders import task_id as numbered
 from tests.support.builders import FakeLedger
 
 VERSION_19 = """
-DROP TABLE task_text; DROP INDEX task_status; DROP INDEX task_waiting; UPDATE task SET marks = marks & 31;
+DROP INDEX trace_log; DROP TABLE task_text; DROP INDEX task_status; DROP INDEX task_waiting; UPDATE task SET marks = marks & 31;
 PRAGMA user_version = 19;
 """
 VERSION_17 = f"""

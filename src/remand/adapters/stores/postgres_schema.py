@@ -292,6 +292,7 @@ MIGRATIONS: tuple[str, ...] = (
     _schema(shared_data.TABLE),
     _schema(_LIST_TABLES),
     _schema(_PAGE_TABLES),
+    sql.LOG_TRACE_INDEX,
 )
 """The steps from each version to the next, starting from none. A released step is never changed."""
 VERSION = len(MIGRATIONS)

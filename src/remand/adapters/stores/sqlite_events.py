@@ -25,7 +25,7 @@ from remand.ledger.event_tables import (
 )
 from remand.ledger.problems import BadLine
 from remand.ledger.signatures import MAX_GROUP, MAX_SEQ, VOID, Doubt, EventGroup
-from remand.ledger.traces import TRACED, FiledRejection, Trace, trace_event
+from remand.ledger.traces import ARCHIVED, REPAIRED, TRACED, FiledRejection, Trace, trace_event
 
 _FEW = 100
 """Up to so many groups or events are added one by one."""
@@ -202,6 +202,7 @@ _FEW_FORKS = 16
 SEQ_BITS = 40
 _SEQ_MASK = (1 << SEQ_BITS) - 1
 _HANDING = frozenset({TaskClaimed, HandoffInitiated})
+_LOG_EVENTS = frozenset({REPAIRED, ARCHIVED})
 _as_trace: Callable[[Row], Trace] = partial(tuple.__new__, Trace)
 _as_filing: Callable[[Row], FiledRejection] = partial(tuple.__new__, FiledRejection)
 _as_kept: Callable[[Row], KeptLine] = partial(tuple.__new__, KeptLine)
@@ -521,7 +522,8 @@ class SqliteTraces(Table):
         return map(_as_filing, self._db.rows(sql.FILINGS, (since,)))
 
     def every(self, *events: str) -> Iterator[Trace]:
-        return map(_as_trace, self._db.rows(sql.TRACES, (json.dumps(events),)))
+        statement = sql.LOG_TRACES if _LOG_EVENTS.issuperset(events) else sql.TRACES
+        return map(_as_trace, self._db.rows(statement, (json.dumps(events),)))
 
     def of_agent(self, agent: str, most: int) -> list[Trace]:
         return list(map(Trace._make, self._db.rows(sql.TRACES_OF_AGENT, (agent, most))))

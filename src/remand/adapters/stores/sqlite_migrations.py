@@ -226,6 +226,11 @@ def _list_pages(connection: apsw.Connection) -> None:
     statements.run_many(sql.PUT_TEXT, (search_row(task) for _, task in tasks))
 
 
+def _index_log_traces(connection: apsw.Connection) -> None:
+    """Version 21 finds repairs of the log without reading every trace."""
+    connection.execute(sql.LOG_TRACE_INDEX).fetchall()
+
+
 _STEPS = (
     _add_traces,
     _index_rejected,
@@ -246,5 +251,6 @@ _STEPS = (
     _do_nothing,
     _mark_states,
     _list_pages,
+    _index_log_traces,
 )
 """The step from version n has index n - 1."""

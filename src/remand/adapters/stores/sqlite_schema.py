@@ -19,6 +19,11 @@ WHERE event = 'handoff.reject.response';
 CREATE INDEX trace_wake ON trace(task, ts) WHERE event = 'task.wake';
 """
 
+LOG_TRACE_INDEX = """
+CREATE INDEX IF NOT EXISTS trace_log ON trace(event) WHERE event IN ('log.repair', 'log.archive');
+"""
+"""The few traces that every command asks for, among those of all rejections and lockouts."""
+
 REJECTED_TABLES = """
 CREATE VIRTUAL TABLE rejected USING fts5(words, content='', contentless_delete=1, detail=none, tokenize='ascii');
 CREATE VIRTUAL TABLE rejected_vocabulary USING fts5vocab(rejected, 'row');
@@ -122,7 +127,7 @@ CREATE TABLE opening(agent TEXT NOT NULL, line TEXT NOT NULL, rank TEXT NOT NULL
 """
 
 SCHEMA = f"""
-{TRACE_TABLE}{REJECTED_TABLES}{UNCONFIRMED_TABLE}{OBJECTION_TABLE}CREATE TABLE ledger(key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+{TRACE_TABLE}{LOG_TRACE_INDEX}{REJECTED_TABLES}{UNCONFIRMED_TABLE}{OBJECTION_TABLE}CREATE TABLE ledger(key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 {HEAD_TABLE}{GROUP_TABLE}{MISSING_TABLES}CREATE TABLE session(number INTEGER PRIMARY KEY, name TEXT NOT NULL, fork INTEGER NOT NULL, UNIQUE (name, fork));
 CREATE TABLE event(n INTEGER PRIMARY KEY, subject TEXT NOT NULL, key TEXT NOT NULL, line BLOB NOT NULL);
 CREATE INDEX event_subject ON event(subject) WHERE subject != '';
@@ -262,6 +267,10 @@ FROM trace filed NOT INDEXED LEFT JOIN trace answer ON answer.rowid = (
 WHERE filed.event IN ('handoff.reject', 'handoff.reject.invalid') AND filed.ts >= ?
 """
 TRACES = "SELECT * FROM trace NOT INDEXED WHERE event IN (SELECT value FROM json_each(?))"
+LOG_TRACES = """
+SELECT * FROM trace INDEXED BY trace_log
+WHERE event IN ('log.repair', 'log.archive') AND event IN (SELECT value FROM json_each(?))
+"""
 DROP_TRACES = "DELETE FROM trace"
 TRACES_OF_AGENT = """
 SELECT * FROM trace

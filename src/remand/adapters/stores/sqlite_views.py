@@ -10,7 +10,7 @@ import apsw
 from remand.app.errors import EnvironmentFault
 from remand.app.reminders import UnseenCounts
 
-VERSION = 20
+VERSION = 21
 """The version of the tables. Opening a ledger for writing migrates older ones."""
 
 _HELD = """
