@@ -149,11 +149,8 @@ class GroupTable(Protocol):
     def imports(self) -> list[SignedGroup]:
         """The groups that name imported lines of GoT tools."""
 
-    def every(self, *, is_form_known: bool = False) -> Iterator[SignedGroup]:
-        """All groups, session by session, by their first number.
-
-        Their lines are examined again, which takes several times as long, unless only their meaning matters.
-        """
+    def every(self) -> Iterator[SignedGroup]:
+        """All groups, session by session, by their first number. Their lines are examined again."""
 
 
 class GroupDoubts(Protocol):
@@ -165,8 +162,8 @@ class GroupDoubts(Protocol):
     def count(self, session: str, first: int, last: int) -> int:
         """How many of a session's groups name one of these numbers."""
 
-    def lines(self) -> Iterator[bytes]:
-        """The lines of all groups, in any order."""
+    def lines(self, *, are_sound: bool = False) -> Iterator[bytes]:
+        """The lines of all groups, in any order; or of those that count, session by session, by their first number."""
 
     def sound_spans(self, session: str, since: int = 0) -> list[tuple[int, int]]:
         """The first and last number of each of a session's groups that count and end there or later, by the first."""

@@ -202,6 +202,26 @@ def decode_stored_group(line: bytes) -> EventGroup:
         raise BadLine("names signed events in a way that cannot be read") from None
 
 
+class NamedEvents(msgspec.Struct, frozen=True, gc=False):
+    """What a group's line names, without its signature."""
+
+    meta: GroupOrigin
+    first: int
+    events: tuple[tuple[str, str], ...]
+    """The id and the task of each."""
+
+
+_decode_names = msgspec.json.Decoder(NamedEvents).decode
+
+
+def decode_names(line: bytes) -> NamedEvents | None:
+    """What a stored group's line names; None if the line was damaged: then it covers nothing."""
+    try:
+        return _decode_names(line)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return None
+
+
 def decode_group(line: bytes) -> EventGroup:
     """Decodes a group's line from any source, or raises `BadLine` with the reason."""
     try:

@@ -8,6 +8,8 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import partial
 from hashlib import sha256
+from itertools import chain
+from operator import itemgetter
 
 from remand.adapters.stores import sqlite_schema as sql
 from remand.adapters.stores.sqlite_schema import Row, Statements, StoredText, Table
@@ -54,6 +56,7 @@ SELECT line, doubt FROM signed_group WHERE session = ? AND doubt = 'wrong_signat
 """
 _GROUPS = "SELECT line, doubt FROM signed_group ORDER BY session, first"
 _GROUP_LINES = "SELECT CAST(line AS BLOB) FROM signed_group"
+_SOUND_LINES = f"{_GROUP_LINES} WHERE doubt = '' ORDER BY session, first"
 _IMPORT_GROUPS = """
 SELECT line, doubt FROM signed_group WHERE session BETWEEN 'import-' AND 'import-~' ORDER BY session, first
 """
@@ -150,8 +153,8 @@ class SqliteGroups(Table):
     def of_session(self, session: str, first: int = 0, last: int = MAX_SEQ) -> list[SignedGroup]:
         return list(_groups(self._db.rows(_GROUPS_OF_SESSION, (session, first, last))))
 
-    def lines(self) -> Iterator[bytes]:
-        return (row[0] for row in self._db.rows(_GROUP_LINES))
+    def lines(self, *, are_sound: bool = False) -> Iterator[bytes]:
+        return map(_first, self._db.rows(_SOUND_LINES if are_sound else _GROUP_LINES))
 
     def sound_spans(self, session: str, since: int = 0) -> list[tuple[int, int]]:
         return self._db.all(_SPANS, (session, since))
@@ -162,9 +165,8 @@ class SqliteGroups(Table):
     def imports(self) -> list[SignedGroup]:
         return list(_groups(self._db.rows(_IMPORT_GROUPS)))
 
-    def every(self, *, is_form_known: bool = False) -> Iterator[SignedGroup]:
-        read = signatures.decode_stored_group if is_form_known else signatures.decode_group
-        return _groups(self._db.rows(_GROUPS), read)
+    def every(self) -> Iterator[SignedGroup]:
+        return _groups(self._db.rows(_GROUPS), signatures.decode_group)
 
 
 def named_tasks(group: EventGroup) -> set[str]:
@@ -203,6 +205,7 @@ SEQ_BITS = 40
 _SEQ_MASK = (1 << SEQ_BITS) - 1
 _HANDING = frozenset({TaskClaimed, HandoffInitiated})
 _LOG_EVENTS = frozenset({REPAIRED, ARCHIVED})
+_first: Callable[[Row], bytes] = itemgetter(0)
 _as_trace: Callable[[Row], Trace] = partial(tuple.__new__, Trace)
 _as_filing: Callable[[Row], FiledRejection] = partial(tuple.__new__, FiledRejection)
 _as_kept: Callable[[Row], KeptLine] = partial(tuple.__new__, KeptLine)
@@ -411,12 +414,13 @@ class SqliteEvents(Table):
 
     def lines(self, session: str | None = None, first: int = 0, last: int = MAX_SEQ) -> Iterator[bytes]:
         if session is None:
-            return (row[0] for row in self._db.rows(sql.LINES))
+            return map(_first, self._db.rows(sql.LINES))
         spans = [
             (number << SEQ_BITS | first, number << SEQ_BITS | min(last, _SEQ_MASK))
             for number in self.numbers(session)
         ]
-        return (row[0] for span in spans for row in self._db.rows(sql.LINES_BETWEEN, span))
+        rows = chain.from_iterable(self._db.rows(sql.LINES_BETWEEN, span) for span in spans)
+        return map(_first, rows)
 
     def rows(
         self,

@@ -161,8 +161,8 @@ def _read_stored_lines(lines: Iterable[bytes]) -> list[ReadEvent]:
     return [ReadEvent(event, line, event_task_id(event)) for event, line in events]
 
 
-_BATCH = 10_000
-"""How many lines are examined and stored at once."""
+_BATCH, _FEW_LINES = 10_000, 1000
+"""How many lines are examined and stored at once, and how many are looked up among known ones."""
 PART_BYTES = 32 << 20
 """How many bytes are read in one change: one or two seconds on a fast machine."""
 NO_VOIDS = VoidedEvents(())
@@ -414,12 +414,13 @@ def has_unknown_lines(exchange: Exchange, path: str, known: Container[int]) -> b
 
 
 def _unknown_lines(exchange: Exchange, path: str, known: Container[int]) -> Iterator[tuple[int, bytes | str]]:
-    """A file's lines except those with a known hash."""
-    return (
-        (number, line)
-        for number, line in exchange.read(path)
-        if isinstance(line, str) or hash(line.rstrip(b"\r")) not in known
-    )
+    """A file's lines except those with a known hash. Of most files, all are known."""
+    lines = exchange.read(path)
+    while part := list(islice(lines, _FEW_LINES)):
+        # A hash is never -1, which stands for a line that cannot be read.
+        hashes = [hash(line.rstrip(b"\r")) if isinstance(line, bytes) else -1 for _, line in part]
+        if not all(map(known.__contains__, hashes)):
+            yield from (one for one, number in zip(part, hashes, strict=True) if number not in known)
 
 
 def file_events(

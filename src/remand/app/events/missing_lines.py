@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import groupby
+from operator import attrgetter
 
 from remand.app.events.signatures import active_voids
 from remand.app.tasks.lookup import Lineage
@@ -28,7 +29,17 @@ from remand.ledger import codec
 from remand.ledger.event_tables import EventEntry
 from remand.ledger.order import order_key
 from remand.ledger.problems import BadLine
-from remand.ledger.signatures import ADOPT, IMPORT, MAX_SEQ, VOID, Doubt, EventGroup, adoption_session
+from remand.ledger.signatures import (
+    ADOPT,
+    IMPORT,
+    MAX_SEQ,
+    VOID,
+    Doubt,
+    EventGroup,
+    NamedEvents,
+    adoption_session,
+    decode_names,
+)
 from remand.ledger.store import Transaction
 from remand.ledger.traces import ARCHIVED, REPAIRED
 
@@ -228,7 +239,7 @@ def find_missing(tx: Transaction, seen: SeenSessions, noted: Instant) -> dict[st
     search = _MissingSearch(tx, seen, noted, _given_up_lines(tx), archived)
     named: dict[str, dict[str, MissingLines]] = {session: {} for session in (*seen, *archived)}
     held = tx.held.ids()
-    sound = (kept.group for kept in tx.groups.every(is_form_known=True) if not kept.doubt)
+    sound = filter(None, map(decode_names, tx.group_doubts.lines(are_sound=True)))
     for session, groups in groupby(sound, key=_session_of):
         own, here = named.setdefault(session, {}), _kept_ids(tx, session)
         for group in groups:
@@ -242,8 +253,7 @@ def find_missing(tx: Transaction, seen: SeenSessions, noted: Instant) -> dict[st
     return found | _waiting_lines(tx, archived_tasks(tx), search.given)
 
 
-def _session_of(group: EventGroup) -> str:
-    return group.meta.session
+_session_of: Callable[[NamedEvents], str] = attrgetter("meta.session")
 
 
 def note_waiting(tx: Transaction, tasks: Collection[str]) -> None:
@@ -379,10 +389,11 @@ def event_ids(tx: Transaction, session: str, first: int = 0, last: int = MAX_SEQ
     lines = tx.events.lines(session, first, last)
     if not session:
         return set(_decoded_ids(lines))
-    found: set[str] = set()
-    for line in lines:
-        event_id = codec.stored_id(line)
-        found.update([event_id] if event_id else _decoded_ids([line]))
+    found = set(map(codec.stored_id, lines))
+    if "" in found:  # lines whose id can only be found by decoding them
+        found.remove("")
+        lines = tx.events.lines(session, first, last)
+        found.update(_decoded_ids(line for line in lines if not codec.stored_id(line)))
     return found
 
 

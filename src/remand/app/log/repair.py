@@ -335,7 +335,7 @@ def rebuild_from_files(ledger: Ledger) -> int:
     """Rebuilds all tables from the events and reads all files again, which restores what the tables lost."""
 
     def rebuild(tx: Transaction) -> int:
-        known = {hash(line) for line in chain(tx.events.lines(), tx.group_doubts.lines())}
+        known = set(map(hash, chain(tx.events.lines(), tx.group_doubts.lines())))
         ledger.read_files(tx, ledger.exchange.files(), ledger.verifier(tx), known=known)
         # No doubt or mark may rest on a row that no group confirms.
         doubtful = {one.line for one in tx.unconfirmed.every()}.union(tx.event_rows.tail(1))
