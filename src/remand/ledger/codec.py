@@ -183,7 +183,7 @@ def decode_stored_lines(lines: Iterable[bytes], names: Collection[str] = ()) -> 
     if not names:
         yield from map(decode_stored_line, lines)
         return
-    wanted = _encoded_names(frozenset(names))
+    wanted = encoded_names(frozenset(names))
     for line in lines:
         if not line.startswith(_NAME_MARK):
             event = decode_stored_line(line)
@@ -194,7 +194,8 @@ def decode_stored_lines(lines: Iterable[bytes], names: Collection[str] = ()) -> 
 
 
 @cache
-def _encoded_names(names: frozenset[str]) -> frozenset[bytes]:
+def encoded_names(names: frozenset[str]) -> frozenset[bytes]:
+    """Names of events as lines have them."""
     return frozenset(name.encode() for name in names)
 
 

@@ -48,10 +48,15 @@ def task_events(
 
 def told_events(tx: Transaction, lines: Sequence[bytes], names: Collection[str] = ()) -> list[Event]:
     """The same of the lines of a task's events."""
-    if not codec.may_have_kinds(lines, (AnswerRetracted, TaskArchived)):
-        return sorted(codec.decode_stored_lines(lines, names), key=order_key)
     if names:
-        return [event for event in told_events(tx, lines) if event.name in names]
+        kinds = codec.line_names(lines)
+        if not _CHANGING_OTHERS.isdisjoint(kinds):
+            return [event for event in told_events(tx, lines) if event.name in names]
+        wanted = codec.encoded_names(frozenset(names))
+        told = (line for kind, line in zip(kinds, lines, strict=True) if kind in wanted)
+        return sorted(map(codec.decode_stored_line, told), key=order_key)
+    if not codec.may_have_kinds(lines, (AnswerRetracted, TaskArchived)):
+        return sorted(map(codec.decode_stored_line, lines), key=order_key)
     found = list(effective_events(sorted(codec.decode_stored_lines(lines), key=order_key)))
     if not any(type(event) is TaskArchived for event in found):
         return found
@@ -59,6 +64,10 @@ def told_events(tx: Transaction, lines: Sequence[bytes], names: Collection[str] 
     if history is None or history.base is None or is_contradicted(tx, found, history):
         return [event for event in found if type(event) is not TaskArchived]
     return [history.base, *history.later]
+
+
+_CHANGING_OTHERS = codec.encoded_names(event_names(AnswerRetracted, TaskArchived) | {""})
+"""Events that change what others say; the empty name is that of any line that does not begin as ours do."""
 
 
 def task_lines(tx: Transaction) -> Iterator[tuple[str, list[bytes]]]:
