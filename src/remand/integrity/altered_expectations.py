@@ -103,7 +103,7 @@ def _alter_file(view: ChangedFile) -> AlteredFile | None:
 def alter_file(source: SourceFile, before: SourceFile | None = None) -> AlteredFile | None:
     """A file of tests with other expected values; none if it has no values that are compared exactly."""
     places = set(_places(source))
-    spans = _test_spans(source)
+    spans = source.test_spans
     tests: list[Edit] = []
     beside: list[Edit] = []
     names, functions = set(), set()
@@ -145,23 +145,6 @@ def _braced_places(source: SourceFile) -> Iterator[_Place]:
         if value.function in tests:
             start, stop = code.byte_range(range(value.place, value.place + 1))
             yield _Place(start, stop, code.line(value.place), code.text(value.place), value.function)
-
-
-def _test_spans(source: SourceFile) -> list[tuple[str, bool, int, int]]:
-    """The tests and functions of a file: name, whether it is a test, first and last line; inner ones first."""
-    if source.tree is not None:
-        found = []
-        for name, node in source.functions:
-            first = min([node.lineno, *(one.lineno for one in node.decorator_list)])
-            is_test = node.name.startswith("test")
-            found.append((name, is_test, first, node.end_lineno or first))
-        # What stands in a function inside a test belongs to the test.
-        return [one for one in found if one[1]] + sorted(
-            (one for one in found if not one[1]), key=lambda one: one[2] - one[3], reverse=True
-        )
-    cases = sorted((case for case in source.tests if case.is_collected), key=lambda case: case.line)
-    ends = [*(case.line - 1 for case in cases[1:]), len(source.lines)]
-    return [(case.name, True, case.line, end) for case, end in zip(cases, ends, strict=False)]
 
 
 def _alter(literal: str) -> str:

@@ -18,12 +18,14 @@ from remand.integrity.harness import harness_paths, is_steering_path
 from remand.integrity.paths import is_collected_path, is_test_path, language_of
 from remand.integrity.readers.cases import BOUNDED, NOTHING, ParsedTest
 from remand.integrity.readers.names import defined_names
+from remand.integrity.readers.source import SourceFile
 from remand.integrity.rules.missing_tests import (
     RAN_OUTCOMES,
     ChangedPaths,
     has_words,
     id_words,
     is_loss_explained,
+    is_subject_gone,
     without_parameters,
 )
 from remand.integrity.rules.weakened_tests import is_weaker, pair_assertions
@@ -186,7 +188,11 @@ def judge_base_tests(
         judge.judge_red(test.id)
         for test in failing
         if test.outcome == known.get(test.id) == "failed"
-        and (_has_new_row(test.id, runs) or judge.has_new_name(test.id, runs))
+        and (
+            _has_new_row(test.id, runs)
+            or judge.has_new_name(test.id, runs)
+            or judge.is_replaced(test.id, runs)
+        )
     ]
     return tuple(item for item in found if item is not None)
 
@@ -241,7 +247,11 @@ class _BaseTestJudge:
     def judge_red(self, test_id: str, *, is_proof: bool = False) -> Suspicion | None:
         """A test that fails on the base and on the head as the base has it, and passes as the head has it."""
         pair = self._pair_of(test_id)
-        if pair is not None and not is_proof and not _is_expectation_changed(*pair):
+        if (
+            pair is not None
+            and not is_proof
+            and not _is_expectation_changed(*pair, self._changeset.comparison.changes)
+        ):
             return None
         path = self._path_of(test_id) or (self._support.path if self._support else "")
         if path:
@@ -258,6 +268,23 @@ class _BaseTestJudge:
             return False
         return test_id not in {test.id for test in runs.on_head} and any(
             test.outcome == "passed" and is_test_id_of(pair[1], test.id) for test in runs.on_head
+        )
+
+    def is_replaced(self, test_id: str, runs: TestRuns) -> bool:
+        """True for a test that is gone although what it tested is there, while other tests came to its file and pass."""
+        pairs, changeset = self._changeset.test_pairs, self._changeset
+        gone = [one for one in pairs.gone if one.is_run and is_test_id_of(one, test_id)]
+        if test_id in {test.id for test in runs.on_head} or not gone:
+            return False
+        if any(is_subject_gone(changeset, one) for one in gone):
+            return False
+        known = {test.id for test in runs.on_base}
+        files = {one.view.change.base_path for one in gone}
+        new = [one for one in pairs.new if one.view.change.base_path in files]
+        return any(
+            test.outcome == "passed" and test.id not in known and is_test_id_of(one, test.id)
+            for test in runs.on_head
+            for one in new
         )
 
     def _path_of(self, test_id: str) -> str:
@@ -337,7 +364,7 @@ def _is_within(part: str, text: str) -> bool:
 _VALUE = re.compile(r"""-?\b\d[\w.]*|"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|\b(?:true|false|True|False)\b""")
 
 
-def _is_expectation_changed(one: PlacedTest, other: PlacedTest) -> bool:
+def _is_expectation_changed(one: PlacedTest, other: PlacedTest, changes: Sequence[FileDiff]) -> bool:
     """True when a test expects something else or less; a test whose set-up alone was mended does not."""
     before, after = one.case, other.case
     if after.proofs < before.proofs or before.literals - after.literals or _has_way_past(before, after):
@@ -357,7 +384,39 @@ def _is_expectation_changed(one: PlacedTest, other: PlacedTest) -> bool:
     if any(asked.get(item.subject, item.text) != item.text for item in after.assertions):
         return True
     old = {literal for item in before.assertions for literal in item.literals}
-    return bool(old - {literal for item in after.assertions for literal in item.literals})
+    if old - {literal for item in after.assertions for literal in item.literals}:
+        return True
+    return before.body != after.body and _loses_values(one, changes)
+
+
+def _loses_values(one: PlacedTest, changes: Sequence[FileDiff]) -> bool:
+    """True when a test had values, in its text or beside the tests of its file, that no changed file of tests has now."""
+    kept = (change.content or "" for change in changes if is_test_path(change.path))
+    return bool(_told_values(one, one.view.before) - _values("\n".join(kept)))
+
+
+def _only_loses_values(one: PlacedTest, other: PlacedTest, changes: Sequence[FileDiff]) -> bool:
+    """True when a test has values no more, and none in their place: it lost a row, or a field of what it compares."""
+    had = _told_values(one, one.view.before)
+    return _told_values(other, other.view.after) < had and _loses_values(one, changes)
+
+
+def _told_values(placed: PlacedTest, source: SourceFile | None) -> frozenset[str]:
+    """The values in a test of Python or a script, and in what belongs to no test of its file."""
+    if source is None or source.language not in ("python", "script"):
+        return frozenset()
+    others = {
+        line
+        for _, is_test, first, last in source.test_spans
+        if is_test and not first <= placed.case.line <= last
+        for line in range(first, last + 1)
+    }
+    lines = (line for number, line in enumerate(source.lines, start=1) if number not in others)
+    return _values("\n".join(lines))
+
+
+def _values(text: str) -> frozenset[str]:
+    return frozenset(value.strip("'\"") for value in _VALUE.findall(text))
 
 
 _LEAVES = re.compile(
@@ -394,6 +453,7 @@ def _is_weakened(changeset: Changeset, path: str, test_id: str) -> bool:
                 or after.case.is_skipped
                 or _proves_less(before, after)
                 or _asks_more_often(changeset, before.case, after.case)
+                or _only_loses_values(before, after, changeset.comparison.changes)
                 or bool((after.case.calls - before.case.calls) & _LEVELLERS)
             )
     gone = [placed for placed in changeset.test_pairs.gone if is_test_id_of(placed, test_id)]

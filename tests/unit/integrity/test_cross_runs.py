@@ -21,6 +21,7 @@ from tests.unit.integrity.changes import added, deleted, modified, renamed
 
 PRODUCT = modified("src/a.py", "def f(x):\n    return x\n", "def f(x):\n    return x + 1\n")
 TEST = "def test_a():\n    assert f(3) == 42\n\ndef test_b():\n    assert f(4) == 43\n"
+FILE = "tests/test_a.py"
 A, B, NEW = "tests.test_a::test_a", "tests.test_a::test_b", "tests.test_a::test_new"
 
 
@@ -404,6 +405,46 @@ def test_a_row_of_parameters_that_takes_the_answer_of_a_fault_is_found() -> None
         runs = TestRuns(on_base=(first, red), on_head=head, crossed=(first, red))
         found = judge_base_tests(Comparison(changes=(PRODUCT, change)), runs)
         assert [item.code for item in found] == codes, rows
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "codes"),
+    [
+        ("for x, y in ROWS:", "for x, y in {1: 1, 2: 4}.items():", ["expectation_fits_fault"]),
+        ("for x, y in ROWS:", "for y, x in [(1, 1), (4, 2), (42, 3)]:", []),
+    ],
+    ids=["one row less", "the same rows"],
+)
+def test_a_red_test_with_a_row_less_was_made_to_fit_however_its_rows_are_written(
+    before: str, after: str, codes: list[str]
+) -> None:
+    rows = "ROWS = [(1, 1), (2, 4), (3, 42)]\n"
+    test = f"{rows}\ndef test_a():\n    {before}\n        assert f(x) == y\n"
+    change = modified("tests/test_a.py", test, test.removeprefix(rows).replace(before, after))
+    assert base_tests(change, base="failed") == codes
+
+
+def test_a_test_that_loses_a_row_says_less_and_one_that_gets_others_says_something_else() -> None:
+    test = "def test_a():\n    for x, y in [(1, 10), (2, 20)]:\n        assert f(x) == y\n"
+    assert base_tests(modified("tests/test_a.py", test, test.replace(", (2, 20)", ""))) == ["base_test_fails"]
+    other = modified("tests/test_a.py", test, test.replace("(2, 20)", "(2, 21)"))
+    assert base_tests(other) == ["expectation_changed"]
+
+
+def test_a_red_test_that_others_replace_is_found_unless_its_subject_is_gone() -> None:
+    test = "def test_a():\n    assert scale(3) == 42\n    assert scale(4) == 43\n"
+    other = 'def test_new():\n    assert shift(3) == 4\n    assert shift("") == "?"\n    assert shift(None) == "?"\n'
+    product = "def scale(x):\n    return x\n\n\ndef shift(x):\n    return x\n"
+    changed = product.replace("return x", "return x or 4")
+
+    def found(after: str = changed, crossed: str = "failed", new: str = "passed") -> list[str]:
+        runs = TestRuns(on_base=outcomes(a="failed"), on_head=outcomes(new=new), crossed=outcomes(a=crossed))
+        comparison = Comparison(changes=(modified("src/a.py", product, after), modified(FILE, test, other)))
+        return [item.code for item in judge_base_tests(comparison, runs)]
+
+    assert found() == ["expectation_fits_fault"]
+    assert found(crossed="passed") == found(new="failed") == []
+    assert found(changed.replace("scale", "turn")) == [], "what it tested is gone"
 
 
 def test_a_red_row_of_small_values_that_was_made_to_fit_is_found() -> None:

@@ -246,6 +246,22 @@ class SourceFile:
         return list(iterate_functions(self.tree)) if self.tree else []
 
     @cached_property
+    def test_spans(self) -> list[tuple[str, bool, int, int]]:
+        """The tests and functions: name, whether it is a test, first and last line; inner ones first."""
+        if self.tree is not None:
+            found = []
+            for name, node in self.functions:
+                first = min([node.lineno, *(one.lineno for one in node.decorator_list)])
+                found.append((name, node.name.startswith("test"), first, node.end_lineno or first))
+            # What stands in a function inside a test belongs to the test.
+            return [one for one in found if one[1]] + sorted(
+                (one for one in found if not one[1]), key=lambda one: one[2] - one[3], reverse=True
+            )
+        cases = sorted((case for case in self.tests if case.is_collected), key=lambda case: case.line)
+        ends = [*(case.line - 1 for case in cases[1:]), len(self.lines)]
+        return [(case.name, True, case.line, end) for case, end in zip(cases, ends, strict=False)]
+
+    @cached_property
     def imports(self) -> dict[str, str]:
         """What each imported name of Python stands for."""
         return imported_names([*self.nodes_of(ast.Import), *self.nodes_of(ast.ImportFrom)])

@@ -63,13 +63,18 @@ def is_loss_explained(changeset: Changeset, placed: PlacedTest) -> bool:
     if placed.case.is_skipped or is_void or changeset.is_said_elsewhere(placed.case):
         return True
     if (
-        mentions_any(placed, changeset.vanished_names)
+        is_subject_gone(changeset, placed)
         or changeset.are_lost_tests_replaced
         or is_split_up(placed, changeset.test_pairs)
     ):
         return True
-    return (
-        is_named_after(placed, changeset.fully_removed_names) or placed.case.body in changeset.running_bodies
+    return placed.case.body in changeset.running_bodies
+
+
+def is_subject_gone(changeset: Changeset, placed: PlacedTest) -> bool:
+    """True for a test of something that the product has no more."""
+    return mentions_any(placed, changeset.vanished_names) or is_named_after(
+        placed, changeset.fully_removed_names
     )
 
 
