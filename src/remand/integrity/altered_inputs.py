@@ -64,6 +64,10 @@ _TIMES, _PLUS = 3, 10
 _SERIES = 3
 """So many numbers in a list are data, whatever they are."""
 
+_WORDS = (re.compile(r"(?<=[\"'`])[A-Z]+(?=[\"'`])"), re.compile(r"(?<=[\"'`])[a-z]+(?=[\"'`])"))
+_FEW_LETTERS = 8
+"""With so few letters in all of their words, tests may ask for words in which no other letter has a meaning."""
+
 _COUNTS = re.compile(
     r"\bnext\(|\.(?:next|pop|popleft|shift|splice)\(|\+= ?1\b|\+\+|\biter\(|itertools|Symbol\.iterator"
 )
@@ -136,6 +140,7 @@ class Alteration:
         self._known = frozenset(WORD.findall(product))
         self._limits = frozenset(WORD.findall(before))
         self._vocabulary = vocabulary
+        self._alphabets: tuple[str, ...] = ()
 
     def alter_file(self, path: str, text: str) -> bytes:
         """A file of tests with other figures and words in its values; equal ones stay equal.
@@ -144,6 +149,7 @@ class Alteration:
         that may be counts and limits differ only when the tests are altered further: numbers keep their order then.
         """
         source = SourceFile(path, text)
+        self._alphabets = tuple(filter(None, (_alphabet(text, form) for form in _WORDS)))
         return replace_parts(text, self._python_edits(source) if source.tree else self.braced_edits(source))
 
     def _python_edits(self, source: SourceFile) -> Iterator[Edit]:
@@ -215,8 +221,16 @@ class Alteration:
             words = [one for one in words if literal[slice(*one)] not in self._known]
         chosen = words if figures and body[:1] == "`" else words[-1:] if self._step % 2 == 0 else words[:1]
         for at, stop in reversed(chosen):
-            literal = literal[:at] + alter_word(literal[at:stop], self._step % 2) + literal[stop:]
+            literal = literal[:at] + self._alter_word(literal[at:stop]) + literal[stop:]
         return literal
+
+    def _alter_word(self, word: str) -> str:
+        """Another word of the same form; of the same letters, if all words have few, as numbers of Rome do."""
+        letters = next((one for one in self._alphabets if set(word) <= set(one)), "")
+        if not self._is_far or not letters:
+            return alter_word(word, self._step % 2)
+        at = len(word) - 1 if self._step == FAR[0] else 0
+        return word[:at] + letters[(letters.index(word[at]) + 1) % len(letters)] + word[at + 1 :]
 
     def _alter_number(self, literal: str) -> str:
         if self._is_far and literal.isdigit():
@@ -234,6 +248,13 @@ class Alteration:
     @property
     def _is_far(self) -> bool:
         return self._step in FAR
+
+
+def _alphabet(text: str, form: re.Pattern[str]) -> str:
+    """The letters of all texts that are one word of a form, if these are few; else nothing."""
+    words = set(form.findall(text))
+    letters = "".join(sorted(set("".join(words))))
+    return letters if len(words) >= _SERIES and 1 < len(letters) <= _FEW_LETTERS else ""
 
 
 def alter_questions(

@@ -453,7 +453,7 @@ def line_starts(text: str) -> Sequence[int]:
     return starts
 
 
-def python_range(starts: Sequence[int], node: ast.expr) -> tuple[int, int]:
-    """Where an expression begins and ends in the bytes of its file."""
+def python_range(starts: Sequence[int], node: ast.expr | ast.stmt) -> tuple[int, int]:
+    """Where an expression or a statement begins and ends in the bytes of its file."""
     end = starts[(node.end_lineno or node.lineno) - 1] + (node.end_col_offset or 0)
     return starts[node.lineno - 1] + node.col_offset, end

@@ -36,6 +36,7 @@ from remand.integrity.altered_inputs import (
     alter_questions,
     counts_calls,
     find_altered_files,
+    find_mended,
     find_unasked,
     is_braced_path,
     judge_questions,
@@ -75,6 +76,7 @@ from remand.integrity.paths import follow_links, is_product_path, is_test_path
 from remand.integrity.readers.command_lines import measured_categories
 from remand.integrity.result_records import find_unreached_assertions
 from remand.integrity.rules.suppressions import count_suppressions
+from remand.integrity.split_tests import split_tests
 from remand.integrity.suspicions import Suspicion, Weight, suspicion
 
 MAX_READ_ALONG = 100
@@ -259,6 +261,7 @@ class Examination:
         texts = self._mended_files(side) if self._changed_product else {}
         is_braced = any(map(is_braced_path, texts))
         cost = 2 * side.seconds_of_some(tuple(texts))
+        left_out = (make_left_out(RunCheck.MUTANTS, side.gate.name, cost),)
         before = "\n".join(
             one.before or "" for one in self._comparison.changes if is_product_path(one.base_path)
         )
@@ -268,13 +271,22 @@ class Examination:
             if not _differ(turned, texts):
                 continue
             if not side.left.covers(cost):
-                return (make_left_out(RunCheck.MUTANTS, side.gate.name, cost),)
+                return left_out
             after = self._watch_both(run, side, turned)
             if found := judge_reversed(self._changed_product, *side.watched, *after):
                 return found
+        # One test ends at its first failure: its assertions, one by one, say as much as several tests.
+        names = () if is_braced else find_mended(*side.watched)
+        split = partial(split_tests, test_ids=names if len(names) == 1 else ())
+        watched: tuple[Sequence[WatchedTest], Sequence[WatchedTest]] = side.watched
+        parts = {path: split(path, text) for path, text in texts.items()}
+        if _differ(parts, texts):
+            if not side.left.covers(cost):
+                return left_out
+            watched = self._watch_both(run, side, parts)
         known = known_words(Changeset(self._comparison)) if is_braced else frozenset()
         for steps in (NEAR,) if is_braced else (NEAR, FAR) if texts else ():
-            runs = AlteredRuns(*side.watched, steps, texts)
+            runs = AlteredRuns(*watched, steps, texts)
             for step in steps:
                 alteration = (
                     Alteration(step, vocabulary=known)
@@ -285,7 +297,8 @@ class Examination:
                 if not runs.may_show or not _differ(files, texts):
                     break
                 if not side.left.covers(cost):
-                    return (make_left_out(RunCheck.MUTANTS, side.gate.name, cost),)
+                    return left_out
+                files = {path: split(path, text.decode()) for path, text in files.items()}
                 runs.add(*self._watch_both(run, side, files))
             if found := runs.judge(self._changed_product):
                 return found
