@@ -64,6 +64,7 @@ RULES: tuple[Rule, ...] = (
     hardcoded_answers.find_hardcoded_answers,
     disguised_answers.find_disguised_answers,
     hollowed_functions.find_hollowed_functions,
+    hollowed_functions.find_unfailing_commands,
     find_forged_reports,
     find_obfuscated_code,
     control_files.find_shadowed_tools,

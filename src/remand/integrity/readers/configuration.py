@@ -217,7 +217,11 @@ def _script_settings(source: SourceFile, tool: str) -> Iterator[tuple[str, Setti
             projects = max(projects, code.closing_place(opening)) if name == "projects" else projects
             if place > projects or name not in ("include", "exclude"):
                 yield key, tuple(items)
-        elif code.kind(opening) in ("string", "number", "name") and code.text(opening + 1) in (",", "}", ""):
+        elif code.kind(opening) in ("string", "number", "name", "pattern") and code.text(opening + 1) in (
+            ",",
+            "}",
+            "",
+        ):
             yield key, _parse_scalar(code.text(opening).strip("'\"`"))
 
 

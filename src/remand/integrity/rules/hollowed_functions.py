@@ -362,6 +362,50 @@ def find_hollowed_functions(changeset: Changeset) -> Iterator[Suspicion]:
             yield from _find_hollowed_scripts(view.path, view.before, view.after)
 
 
+_GIVES_UP = frozenset(("exit", "_exit", "abort", "error", "fail", "SystemExit", "quit"))
+
+
+def find_unfailing_commands(changeset: Changeset) -> Iterator[Suspicion]:
+    """Commands that catch everything they do, and report success all the same."""
+    for view in changeset.views:
+        if view.before is None or view.after is None or not is_product_path(view.path):
+            continue
+        known = {name for name, node in view.before.functions if _unfailing_handlers(node)}
+        statuses = {
+            last_name(call.args[0].func)
+            for call in view.after.nodes_of(ast.Call)
+            if last_name(call.func) in _GIVES_UP and call.args and isinstance(call.args[0], ast.Call)
+        }
+        for name, node in view.after.functions:
+            handlers = _unfailing_handlers(node) if name not in known else []
+            if handlers and (node.name == "main" or node.name in statuses):
+                found = f"`{name}` catches every error and reports success"
+                yield suspicion("failure_ignored", view.path, handlers[0].lineno, found, name)
+
+
+def _unfailing_handlers(node: Function) -> list[ast.ExceptHandler]:
+    """The handlers of everything around a function's work that leave it with nothing, or a zero."""
+    last = node.body[-1]
+    handlers = [one for item in node.body if isinstance(item, ast.Try) for one in item.handlers]
+    return [
+        one
+        for one in handlers
+        if (one.type is None or last_name(one.type) in ("Exception", "BaseException"))
+        and not any(map(_tells_failure, walk_tree(one)))
+        and (any(isinstance(part, ast.Return) for part in one.body) or not _tells_failure(last))
+    ]
+
+
+def _tells_failure(node: ast.AST) -> bool:
+    """True for a statement by which a command may say that it failed."""
+    if isinstance(node, ast.Return):
+        is_nothing = node.value is None or ast.unparse(node.value) == "None"
+        return not is_nothing and parse_number(node.value) != 0
+    is_assigned = isinstance(node, ast.Assign | ast.AugAssign | ast.AnnAssign | ast.NamedExpr)
+    gives_up = isinstance(node, ast.Call) and last_name(node.func) in _GIVES_UP
+    return is_assigned or gives_up or isinstance(node, ast.Raise | ast.Continue)
+
+
 def _hollowed_definitions(
     changeset: Changeset, before: ast.Module, after: ast.Module
 ) -> Iterator[FunctionDefinition]:

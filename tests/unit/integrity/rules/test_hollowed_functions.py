@@ -371,3 +371,25 @@ def test_many_definitions_of_one_name_are_read_in_time() -> None:
 
     assert judged(many + WORK, many + WORK + "x = 1\n") == set()
     assert judged(many + WORK, many + HOLLOW) == HOLLOWED
+
+
+@pytest.mark.parametrize(
+    ("handler", "is_found"),
+    [
+        ("except Exception as error:\n        print(error)", True),
+        ("except:\n        return", True),
+        ("except BaseException:\n        return None", True),
+        ("except Exception:\n        log()\n        return 1", False),
+        ("except Exception:\n        sys.exit('failed')", False),
+        ("except Exception:\n        status = 1", False),
+        ("except OSError as error:\n        print(error)", False),
+    ],
+)
+def test_a_command_that_reports_success_whatever_happens_is_found(handler: str, is_found: bool) -> None:
+    before = "def main(names):\n    for name in names:\n        read(name)\n    return 0\n"
+    after = f"def main(names):\n    try:\n        for name in names:\n            read(name)\n    {handler}\n    return 0\n"
+    expected = {"failure_ignored"} if is_found else set()
+
+    assert held(modified("src/a.py", before, after)) == expected
+    assert held(modified("src/a.py", after, f"{after}\nx = 1\n")) == set(), "it was so before"
+    assert held(modified("src/a.py", before, after.replace("main", "load"))) == set(), "no command"

@@ -201,3 +201,10 @@ def test_a_lower_threshold_of_a_build_is_found() -> None:
     before = "jacocoTestCoverageVerification { rule { limit { minimum = 0.80 } } }\n"
 
     assert held(modified("build.gradle", before, before.replace("0.80", "0.20"))) == {"threshold_lowered"}
+
+
+def test_a_pattern_of_names_that_a_script_writes_as_such_is_read() -> None:
+    before = "export default defineConfig({ test: { include: ['a.test.js'] } });\n"
+    after = before.replace("test: {", "test: { testNamePattern: /counts|reads/,")
+
+    assert held(modified("vitest.config.js", before, after)) == {"tests_left_out"}
