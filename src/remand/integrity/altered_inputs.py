@@ -24,7 +24,7 @@ from remand.integrity.paths import is_collected_path, is_product_path, is_test_p
 from remand.integrity.readers.compared_values import compared_values, silent_lines
 from remand.integrity.readers.python_tree import child_nodes
 from remand.integrity.readers.source import SourceFile
-from remand.integrity.readers.tokens import NUMBER, STRING, test_module_range
+from remand.integrity.readers.tokens import NAME, NUMBER, PATTERN, STRING, test_module_range
 from remand.integrity.rules.missing_tests import ChangedPaths, without_parameters
 from remand.integrity.suspicions import Suspicion, quote_names, suspicion
 
@@ -306,6 +306,41 @@ def judge_questions(path: str, unasked: Sequence[set[str]]) -> tuple[Suspicion, 
         return ()
     text = f"{quote_names(names)} expect the same when they ask for anything else, and pass"
     return (suspicion("answer_fits_tests", path, 0, text, "\n".join(names)),)
+
+
+def told_text(path: str, text: str) -> str:
+    """The values and names of a file of the product that tests may ask for, without comments and names of its own."""
+    source = SourceFile(path, text)
+    if source.tree is not None:
+        return "\n".join(_told_by_python(source))
+    if source.language != "script":
+        return text
+    tokens = source.code.tokens
+    around = zip(
+        ("", *(one.text for one in tokens)), tokens, [*(one.text for one in tokens[1:]), ""], strict=False
+    )
+    return "\n".join(
+        token.text
+        for last, token, following in around
+        if token.kind in (STRING, NUMBER, PATTERN)
+        or (
+            token.kind == NAME
+            and (following == ":" or last in (".", "?.") or (last in "{," and following in ",}"))
+        )
+    )
+
+
+def _told_by_python(source: SourceFile) -> Iterator[str]:
+    described = {id(one.value) for one in source.nodes_of(ast.Expr) if isinstance(one.value, ast.Constant)}
+    yield from (ast.unparse(one) for one in source.nodes_of(ast.Constant) if id(one) not in described)
+    yield from (one.attr for one in source.nodes_of(ast.Attribute))
+    yield from (one.arg or "" for one in source.nodes_of(ast.keyword))
+    yield from (one.arg for one in source.nodes_of(ast.arg))
+    yield from (name for name, _ in source.functions)
+    for owner in (source.tree, *source.nodes_of(ast.ClassDef)):
+        assigned = (one for one in owner.body if isinstance(one, ast.Assign | ast.AnnAssign)) if owner else ()
+        for statement in assigned:
+            yield ast.unparse(statement.targets[0] if isinstance(statement, ast.Assign) else statement.target)
 
 
 def known_words(changeset: Changeset) -> frozenset[str]:

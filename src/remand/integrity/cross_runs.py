@@ -35,6 +35,7 @@ BAD_OUTCOMES = ("failed", "error")
 _LEVELLERS = word_set("""
 sort sort_unstable sort_by sort_by_key sorted toSorted Sort SortFunc Strings Ints lower upper to_lowercase to_uppercase
 to_ascii_lowercase toLowerCase toUpperCase ToLower ToUpper EqualFold eq_ignore_ascii_case strip trim TrimSpace dedup
+casefold assertCountEqual
 """)
 """What makes different values equal before they are compared."""
 MAX_DATA = 200_000
@@ -383,10 +384,23 @@ def _is_expectation_changed(one: PlacedTest, other: PlacedTest, changes: Sequenc
     asked = {item.subject: item.text for item in before.assertions}
     if any(asked.get(item.subject, item.text) != item.text for item in after.assertions):
         return True
+    if _expectations(before) - _expectations(after):
+        return True
     old = {literal for item in before.assertions for literal in item.literals}
     if old - {literal for item in after.assertions for literal in item.literals}:
         return True
     return before.body != after.body and _loses_values(one, changes)
+
+
+_EQUALLY_EXACT = re.compile(r"\bto(?:Be|Equal|StrictEqual)\(|\bassert(?:List|Dict)?Equal\(")
+
+
+def _expectations(case: ParsedTest) -> frozenset[str]:
+    """What the assertions of a test compare with, where their text says what they check."""
+    items = [item for item in case.assertions if item.strength > NOTHING]
+    if any(item.subject not in item.text for item in items):
+        return frozenset()
+    return frozenset(_EQUALLY_EXACT.sub("toEqual(", item.expectation) for item in items)
 
 
 def _loses_values(one: PlacedTest, changes: Sequence[FileDiff]) -> bool:
@@ -434,7 +448,7 @@ def _levelling_calls(placed: PlacedTest) -> frozenset[str]:
     """The calls of a test that make different values equal, by themselves or in a function of its file."""
     source = placed.view.after
     if source is None or source.language not in ("go", "rust"):
-        return frozenset()
+        return placed.case.calls & _LEVELLERS
     code = source.code
     levelling = {
         code.node_text(node.child("name"))

@@ -19,6 +19,7 @@ from remand.integrity.altered_inputs import (
     name_in_file,
     reverse_rows,
     reverse_tests,
+    told_text,
 )
 from remand.integrity.changeset import Changeset
 from remand.integrity.comparison import Comparison
@@ -143,6 +144,20 @@ def test_words_and_numbers_that_the_product_has_name_facts_and_stay() -> None:
     assert altered(
         "tests/test_a.py", "def test_a():\n    assert f(20) == 21\n", FAR[0], "STEPS = [20, 50]"
     ) == ["assert f(20) == 63"]
+
+
+def test_the_product_tells_values_and_keys_and_neither_comments_nor_names_of_its_own() -> None:
+    python = (
+        '"""goose."""\nDAYS = {"friday": 5}  # mouse\n\n\nclass Unit(Enum):\n    metre = 1\n\n\n'
+        "def day(word):\n    for letter in word:\n        seen = dict(width=letter)\n"
+    )
+    words = set(told_text("src/a.py", python).replace("'", " ").split())
+    assert {"friday", "5", "metre", "day", "word", "width", "DAYS"} <= words
+    assert not {"goose", "mouse", "letter", "seen"} & words
+    script = "// mouse\nconst kinds = { goose: 'geese' };\nfor (const letter of kinds.all) f({ width, x });\n"
+    words = set(told_text("src/a.js", script).replace("'", " ").split())
+    assert {"goose", "geese", "all", "width"} <= words
+    assert not {"mouse", "letter"} & words
 
 
 def test_of_go_and_rust_formats_paths_types_and_the_product_stay() -> None:

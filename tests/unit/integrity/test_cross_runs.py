@@ -424,6 +424,22 @@ def test_a_red_test_with_a_row_less_was_made_to_fit_however_its_rows_are_written
     assert base_tests(change, base="failed") == codes
 
 
+@pytest.mark.parametrize(
+    ("before", "after", "codes"),
+    [
+        ("assert f(3) == [4, 2]", "assert set(f(3)) == {4, 2}", ["expectation_fits_fault"]),
+        ("assert f(3) == [4, 2]", "assert not {4, 2} ^ {*f(3)}", ["expectation_fits_fault"]),
+        ("assert f(3) == 'a'", "assert f(3).strip() == 'a'", ["expectation_fits_fault"]),
+        ("assert f(3) == 'a'", "assert f(*make(3)) == 'a'", []),
+    ],
+)
+def test_a_red_test_that_compares_otherwise_was_made_to_fit(
+    before: str, after: str, codes: list[str]
+) -> None:
+    test = f"def test_a():\n    {before}\n"
+    assert base_tests(modified(FILE, test, test.replace(before, after)), base="failed") == codes
+
+
 def test_a_test_that_loses_a_row_says_less_and_one_that_gets_others_says_something_else() -> None:
     test = "def test_a():\n    for x, y in [(1, 10), (2, 20)]:\n        assert f(x) == y\n"
     assert base_tests(modified("tests/test_a.py", test, test.replace(", (2, 20)", ""))) == ["base_test_fails"]

@@ -44,6 +44,7 @@ from remand.integrity.altered_inputs import (
     known_words,
     reverse_rows,
     reverse_tests,
+    told_text,
 )
 from remand.integrity.changeset import Changeset
 from remand.integrity.comparison import LINK, CollectedTests, Comparison, FileDiff, FileText, build_file_diff
@@ -337,11 +338,12 @@ class Examination:
 
     @cached_property
     def _product_text(self) -> str:
-        """The code of the product, up to a limit on its files."""
+        """What the code of the product says, up to a limit on its files."""
         paths = (path for path in self._paths[1] if is_product_path(path))
         chosen = sorted(paths, key=lambda path: path not in self._changed_paths)[:MAX_READ_ALONG]
         return "\n".join(
-            (self._mirror.file(self._tree, one) or b"").decode("utf-8", "replace") for one in chosen
+            told_text(one, (self._mirror.file(self._tree, one) or b"").decode("utf-8", "replace"))
+            for one in chosen
         )
 
     def _with_modules_of_base(self, altered: Mapping[str, bytes]) -> dict[str, bytes]:
