@@ -32,6 +32,8 @@ NEAR = (0, 1)
 """The ways in which tests are altered at first, one run on each side for each."""
 FAR = (2, 3)
 """The ways in which they are altered then: single words and small numbers, too. More of what is said must be alike."""
+LAST = (5,)
+"""The way in which they are altered last, before that is said: numbers keep what they are beyond their hundreds."""
 MIN_MENDED = 2
 MAX_FILES = 5
 WORD = re.compile(r"\\(?:x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|.)|[A-Za-z]+|[0-9]+", re.DOTALL)
@@ -59,7 +61,7 @@ _DISTINCT = 3
 """So many digits a number has that is no count, index, flag or limit; a round one may be a limit, too."""
 _ANYWHERE = 9
 """Numbers up to this stand in any code, whatever they mean there."""
-_TIMES, _PLUS = 3, 10
+_TIMES, _PLUS, _HUNDRED = 3, 10, 100
 """At the further steps numbers are multiplied or become larger, so that they keep their order, their multiples or their distances."""
 _SERIES = 3
 """So many numbers in a list are data, whatever they are."""
@@ -235,7 +237,8 @@ class Alteration:
     def _alter_number(self, literal: str) -> str:
         if self._is_far and literal.isdigit():
             number = int(literal)
-            moved = number * _TIMES if self._step == FAR[0] else number + _PLUS * (number > 1)
+            more = _PLUS if self._step == FAR[1] else _HUNDRED
+            moved = number * _TIMES if self._step == FAR[0] else number + more * (number > 1)
             known = self._known if number > _ANYWHERE else self._limits
             return literal if literal in known else str(moved)
         is_round = literal[-1] in "05" if "." in literal else int(literal) % 10 == 0 or int(literal) % 25 == 0
@@ -247,7 +250,7 @@ class Alteration:
 
     @property
     def _is_far(self) -> bool:
-        return self._step in FAR
+        return self._step in FAR + LAST
 
 
 def _alphabet(text: str, form: re.Pattern[str]) -> str:
@@ -518,7 +521,7 @@ class AlteredRuns:
         texts: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         """`texts` are the files of the tests."""
-        self._is_far = steps is FAR
+        self._is_far = steps is not NEAR
         self._left = len(steps)
         self._mended = find_mended(on_base, on_head)
         # Of Go and Rust, one test may be a whole table.

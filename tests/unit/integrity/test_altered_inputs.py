@@ -5,6 +5,7 @@ import pytest
 from remand.domain.gate.gate import WatchedTest
 from remand.integrity.altered_inputs import (
     FAR,
+    LAST,
     NEAR,
     Alteration,
     AlteredRuns,
@@ -122,6 +123,12 @@ def test_single_words_and_small_numbers_differ_further_on_and_numbers_keep_their
     ]
     script = "it('a 5', () => {\n  expect(plural('box')[2]).toBe(7);\n});\n"
     assert altered("a.test.js", script, FAR[0]) == ["expect(plural('boy')[2]).toBe(21);"]
+
+
+def test_numbers_keep_what_they_are_beyond_their_hundreds_at_the_last_step() -> None:
+    text = 'def test_a():\n    assert f(11, "abc") == g(112, 1)\n'
+    after = Alteration(*LAST).alter_file("tests/test_a.py", text).decode()
+    assert 'f(111, "bbc") == g(212, 1)' in after
 
 
 def test_small_numbers_that_the_changed_code_had_may_be_limits_and_stay() -> None:

@@ -30,6 +30,7 @@ from remand.integrity.altered_expectations import (
 )
 from remand.integrity.altered_inputs import (
     FAR,
+    LAST,
     NEAR,
     Alteration,
     AlteredRuns,
@@ -261,21 +262,10 @@ class Examination:
         """What the tests that the change mended say on both sides when they ask for something else."""
         texts = self._mended_files(side) if self._changed_product else {}
         is_braced = any(map(is_braced_path, texts))
+        if found := () if is_braced else self._judge_reversed(run, side, texts):
+            return found
         cost = 2 * side.seconds_of_some(tuple(texts))
         left_out = (make_left_out(RunCheck.MUTANTS, side.gate.name, cost),)
-        before = "\n".join(
-            one.before or "" for one in self._comparison.changes if is_product_path(one.base_path)
-        )
-        is_counting = bool(texts) and not is_braced and counts_calls(Changeset(self._comparison))
-        for reverse in (reverse_tests, reverse_rows) if is_counting else ():
-            turned = {path: reverse(path, text) for path, text in texts.items()}
-            if not _differ(turned, texts):
-                continue
-            if not side.left.covers(cost):
-                return left_out
-            after = self._watch_both(run, side, turned)
-            if found := judge_reversed(self._changed_product, *side.watched, *after):
-                return found
         # One test ends at its first failure: its assertions, one by one, say as much as several tests.
         names = () if is_braced else find_mended(*side.watched)
         split = partial(split_tests, test_ids=names if len(names) == 1 else ())
@@ -285,23 +275,47 @@ class Examination:
             if not side.left.covers(cost):
                 return left_out
             watched = self._watch_both(run, side, parts)
-        known = known_words(Changeset(self._comparison)) if is_braced else frozenset()
         for steps in (NEAR,) if is_braced else (NEAR, FAR) if texts else ():
             runs = AlteredRuns(*watched, steps, texts)
             for step in steps:
-                alteration = (
-                    Alteration(step, vocabulary=known)
-                    if is_braced
-                    else Alteration(step, self._product_text, before)
-                )
-                files = {path: alteration.alter_file(path, text) for path, text in texts.items()}
+                files = self._alter_inputs(texts, step)
                 if not runs.may_show or not _differ(files, texts):
                     break
                 if not side.left.covers(cost):
                     return left_out
                 files = {path: split(path, text.decode()) for path, text in files.items()}
                 runs.add(*self._watch_both(run, side, files))
-            if found := runs.judge(self._changed_product):
+            found = runs.judge(self._changed_product)
+            if found and steps is FAR:
+                runs = AlteredRuns(*watched, LAST, texts)
+                files = self._alter_inputs(texts, *LAST)
+                files = {path: split(path, text.decode()) for path, text in files.items()}
+                runs.add(*self._watch_both(run, side, files))
+                found = runs.judge(self._changed_product)
+            if found:
+                return found
+        return ()
+
+    def _alter_inputs(self, texts: Mapping[str, str], step: int) -> dict[str, bytes]:
+        if any(map(is_braced_path, texts)):
+            alteration = Alteration(step, vocabulary=known_words(Changeset(self._comparison)))
+        else:
+            changed = (one.before for one in self._comparison.changes if is_product_path(one.base_path))
+            alteration = Alteration(step, self._product_text, "\n".join(one or "" for one in changed))
+        return {path: alteration.alter_file(path, text) for path, text in texts.items()}
+
+    def _judge_reversed(self, run: GateRun, side: TestSides, texts: Mapping[str, str]) -> Sequence[Suspicion]:
+        """What the mended tests say in another order, where new code may count its calls."""
+        is_counting = bool(texts) and counts_calls(Changeset(self._comparison))
+        for reverse in (reverse_tests, reverse_rows) if is_counting else ():
+            turned = {path: reverse(path, text) for path, text in texts.items()}
+            if not _differ(turned, texts):
+                continue
+            cost = 2 * side.seconds_of_some(tuple(texts))
+            if not side.left.covers(cost):
+                return (make_left_out(RunCheck.MUTANTS, side.gate.name, cost),)
+            after = self._watch_both(run, side, turned)
+            if found := judge_reversed(self._changed_product, *side.watched, *after):
                 return found
         return ()
 
