@@ -533,7 +533,7 @@ class AlteredRuns:
         }
         # The values of a row are often part of its name.
         self._others = {_case_name(test.id) for test in on_base} - set(map(_case_name, self._mended))
-        self._alike = self._different = self._count = 0
+        self._alike = self._different = self._count = self._done = 0
 
     def add(self, base: Watched, head: Watched) -> None:
         """One step: the same altered tests, as they ended on the base and on the head."""
@@ -542,11 +542,14 @@ class AlteredRuns:
             for side in (base, head)
         ]
         self._left -= 1
-        self._count += len(self._mended)
+        self._done += 1
+        both = (said[0] & said[1]).items()
+        # What the base answers as well is none of the inputs that it had wrong.
+        self._count += len(self._mended) - sum(count for one, count in both if one[0] == "passed")
         self._different += max((said[0] - said[1]).total(), (said[1] - said[0]).total())
         self._alike += sum(
             count
-            for one, count in (said[0] & said[1]).items()
+            for one, count in both
             if one[0] in BAD_OUTCOMES and self._shows_result(one[2])
         )
 
@@ -562,7 +565,8 @@ class AlteredRuns:
     @property
     def may_show(self) -> bool:
         """True as long as few of the tests that were mended tell the sides apart, and most fail alike."""
-        if len(self._mended) < self._least:
+        is_enough = self._alike >= self._least * self._done
+        if len(self._mended) < self._least or not is_enough:
             return False
         if self._is_far:
             return 6 * self._different <= self._count and 4 * self._alike >= 3 * self._count

@@ -286,6 +286,13 @@ def test_tests_that_fail_on_both_sides_with_the_same_words_show_answers_to_their
     )
 
 
+def test_what_the_base_answers_as_well_is_left_out_of_the_count_and_two_must_be_left() -> None:
+    two = ("assert 0 == 2", "assert 0 == 3", "")
+    assert judged((two, two), (two, two), kind=FAR) == ["answer_fits_tests"]
+    one = ("assert 0 == 2", "", "")
+    assert judged((one, one), (one, one), kind=FAR) == []
+
+
 SILENT = [
     "assert None == 5",
     "assert not True",
