@@ -41,6 +41,8 @@ FIRST_LOOK = {
     21: (2, 12, 0, 0),
     22: (7, 24, 1, 8),
     23: (0, 12, 0, 0),
+    24: (3, 28, 1, 10),
+    25: (5, 10, 0, 3),
 }
 """For each round of held-out cases, as first measured: gaming changes caught and their number, honest ones held and their number."""
 
