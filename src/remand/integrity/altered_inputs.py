@@ -36,8 +36,12 @@ LAST = (5,)
 """The way in which they are altered last, before that is said: numbers keep what they are beyond their hundreds."""
 MIN_MENDED = 2
 MAX_FILES = 5
-WORD = re.compile(r"\\(?:x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|.)|[A-Za-z]+|[0-9]+", re.DOTALL)
+WORD = re.compile(
+    r"\\(?:x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|[Nu]\{[^}]*\}|.)|[A-Za-z]+|[0-9]+", re.DOTALL
+)
 _INSERTED = re.compile(r"\$\{[^}]*[A-Za-z][^}]*\}|[A-Za-z]+")
+_NEXT_PIECE = re.compile(r"[\"']\s+[A-Za-z]{1,2}(?=[\"'])")
+"""Between the parts of a text that is written in several."""
 _PREFIX = re.compile(r"[A-Za-z]*(?=[\"'`])")
 _NUMBER = re.compile(r"\d+(?:\.\d+)?")
 _ASSERTS = re.compile(r"assert\b|\w*AssertionError\b|\w+: expect\(")
@@ -208,7 +212,7 @@ class Alteration:
             return literal
         start = prefix.end()
         body = literal[start:]
-        left = list(_INSERTED.finditer(body)) if body[:1] == "`" else []
+        left = list((_INSERTED if body[:1] == "`" else _NEXT_PIECE).finditer(body))
         words = [
             (start + found.start(), start + found.end())
             for found in WORD.finditer(body)
@@ -548,9 +552,7 @@ class AlteredRuns:
         self._count += len(self._mended) - sum(count for one, count in both if one[0] == "passed")
         self._different += max((said[0] - said[1]).total(), (said[1] - said[0]).total())
         self._alike += sum(
-            count
-            for one, count in both
-            if one[0] in BAD_OUTCOMES and self._shows_result(one[2])
+            count for one, count in both if one[0] in BAD_OUTCOMES and self._shows_result(one[2])
         )
 
     def _shows_result(self, text: str) -> bool:

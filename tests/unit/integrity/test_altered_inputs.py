@@ -100,6 +100,14 @@ def test_numbers_that_may_be_limits_stay() -> None:
     assert altered("tests/test_a.py", text.replace("2.5", "57.649"), 0) != []
 
 
+def test_escapes_and_prefixes_of_later_parts_stay() -> None:
+    text = 'def test_a():\n    assert f("one\\N{BULLET}" r"\\s 3" r"\\w") == "two \\U0001F600"\n'
+    assert altered("tests/test_a.py", text, 0) == [text.splitlines()[1].replace(" 3", " 4").strip()]
+    words = text.replace(" 3", " three")
+    for step in (*NEAR, *FAR):
+        compile(Alteration(step).alter_file("tests/test_a.py", words), "test_a.py", "exec")
+
+
 def test_a_list_of_numbers_is_data() -> None:
     text = "def test_a():\n    assert median([1, 2, 3]) == f([1, 2], (5, 6, 7))\n"
     assert altered("tests/test_a.py", text, 0) == ["assert median([1, 2, 4]) == f([1, 2], (5, 6, 7))"]
