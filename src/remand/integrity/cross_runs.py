@@ -392,6 +392,7 @@ def _is_expectation_changed(one: PlacedTest, other: PlacedTest, changes: Sequenc
     return before.body != after.body and _loses_values(one, changes)
 
 
+_NAME = re.compile(r"[^\W\d]\w*")
 _EQUALLY_EXACT = re.compile(r"\bto(?:Be|Equal|StrictEqual)\(|\bassert(?:List|Dict)?Equal\(")
 
 
@@ -410,9 +411,20 @@ def _loses_values(one: PlacedTest, changes: Sequence[FileDiff]) -> bool:
 
 
 def _only_loses_values(one: PlacedTest, other: PlacedTest, changes: Sequence[FileDiff]) -> bool:
-    """True when a test has values no more, and none in their place: it lost a row, or a field of what it compares."""
-    had = _told_values(one, one.view.before)
-    return _told_values(other, other.view.after) < had and _loses_values(one, changes)
+    """True when a test has less in it than it had, and values no more: it lost a row, or a field of what it compares."""
+    had, has = (_own_words(one, one.view.before), _own_words(other, other.view.after))
+    is_less = has <= had and _told_values(other, other.view.after) < _told_values(one, one.view.before)
+    return is_less and _loses_values(one, changes)
+
+
+def _own_words(placed: PlacedTest, source: SourceFile | None) -> frozenset[str]:
+    lines = source.lines if source else ()
+    spans = source.test_spans if source and source.language in ("python", "script") else ()
+    own = (
+        (first, last) for _, is_test, first, last in spans if is_test and first <= placed.case.line <= last
+    )
+    first, last = next(own, (1, 0))
+    return frozenset(_NAME.findall(_VALUE.sub("", "\n".join(lines[first - 1 : last]))))
 
 
 def _told_values(placed: PlacedTest, source: SourceFile | None) -> frozenset[str]:

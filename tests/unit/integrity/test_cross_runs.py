@@ -445,6 +445,9 @@ def test_a_test_that_loses_a_row_says_less_and_one_that_gets_others_says_somethi
     assert base_tests(modified("tests/test_a.py", test, test.replace(", (2, 20)", ""))) == ["base_test_fails"]
     other = modified("tests/test_a.py", test, test.replace("(2, 20)", "(2, 21)"))
     assert base_tests(other) == ["expectation_changed"]
+    golden = 'def test_a():\n    assert f(3) == read("two.txt")\n'
+    shared = golden.replace('read("two.txt")', "read_golden(request)")
+    assert base_tests(modified(FILE, golden, shared)) == ["expectation_changed"]
 
 
 def test_a_red_test_that_others_replace_is_found_unless_its_subject_is_gone() -> None:
