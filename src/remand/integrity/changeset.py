@@ -24,6 +24,7 @@ from remand.integrity.readers.cases import NOTHING, ParsedTest, word_similarity
 from remand.integrity.readers.names import (
     defined_names,
     dropped_parameters,
+    dropped_texts,
     is_vanished_text,
     name_words,
     removed_names,
@@ -414,8 +415,6 @@ def _is_covered(placed: PlacedTest, values: frozenset[str], calls: frozenset[str
 _DATA = (".html", ".css", ".scss", ".sql", ".csv", ".xml", ".txt", ".j2", ".tmpl", ".graphql", ".proto")
 MAX_READ = 8 << 20
 """Limit of characters read for one change, both sides together."""
-
-
 MAX_PARSED = 30
 """How many unchanged test files are parsed for what they expect."""
 
@@ -567,7 +566,8 @@ class Changeset:
         before, after = self._product_sources
         gone = defined_names(before) - defined_names(after)
         names = gone - renamed_names(gone, before, after) if gone else frozenset()
-        return names | dropped_parameters(before, after)
+        pairs = [(view.before, view.after) for view in self.views if is_product_path(view.change.base_path)]
+        return names | dropped_parameters(before, after) | dropped_texts(pairs)
 
     @cached_property
     def fully_removed_names(self) -> frozenset[str]:

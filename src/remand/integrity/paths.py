@@ -33,11 +33,11 @@ _TEST_FOLDERS = frozenset(("test", "tests", "__tests__", "spec", "specs", "e2e",
 _DATA_FOLDERS = frozenset(("testdata", "test_data", "__fixtures__"))
 """Folders with data that tests read."""
 _TEST_NAMES = re.compile(
-    r"test_.*\.py|.*_tests?\.py|tests\.py|conftest\.py|.*[._-](test|spec|cy|e2e)\.[cm]?[jt]sx?|.*_test\.go"
+    r"test_.*\.py|.*_tests?\.py|tests\.py|conftest\.py|(.*[._-])?(test|spec)\.[cm]?[jt]sx?|.*[._-](cy|e2e)\.[cm]?[jt]sx?|.*_test\.go"
     r"|(Test.*|.*Tests?|.*TestCase|.*IT)\.(java|kt|cs)|.*_(spec|test)\.rb|.*\.bats|.*_test\.(rs|sh|exs?)"
 )
 _COLLECTED = re.compile(
-    r"test.*\.py|.*_test\.py|.*[._-](test|spec|cy|e2e)\.[cm]?[jt]sx?|.*_test\.go|.*\.(rs|java|kt|cs|bats)"
+    r"test.*\.py|.*_test\.py|(.*[._-])?(test|spec)\.[cm]?[jt]sx?|.*[._-](cy|e2e)\.[cm]?[jt]sx?|.*_test\.go|.*\.(rs|java|kt|cs|bats)"
     r"|.*_(spec|test)\.rb"
 )
 _FOREIGN = re.compile(

@@ -121,7 +121,9 @@ def _macro_tests(code: BracketedCode, node: Node) -> Iterator[_TestFunction]:
 
 def _parse_test(code: BracketedCode, function: _TestFunction, language: str) -> ParsedTest:
     start, stop = function.body.start, function.body.stop - 1
-    assertions = tuple(_assertions(code, function.body, language))
+    spans = list(_assertions(code, function.body, language))
+    assertions = tuple(item for item, _ in spans)
+    asked = frozenset(word for _, span in spans for word in code.words(span.start, span.stop))
     return ParsedTest(
         name=code.text(function.place),
         line=code.line(function.place),
@@ -130,7 +132,7 @@ def _parse_test(code: BracketedCode, function: _TestFunction, language: str) -> 
         skips=(*_marker_skips(code, function.attributes), *_body_skips(code, function.body)),
         words=code.words(start, stop),
         body=code.text_between(start, stop),
-        act=code.words(start, stop) - _assertion_words(assertions) - _ASSERTION_HOLDERS,
+        act=code.words(start, stop) - _assertion_words(assertions) - asked - _ASSERTION_HOLDERS,
         calls=code.calls(start, stop),
         literals=code.literals(start, stop),
         # A fuzz target may ask for nothing but that the code does not panic.
@@ -187,7 +189,8 @@ def _body_skips(code: BracketedCode, body: Node) -> Iterator[SkipMarker]:
             yield SkipMarker("skip", code.line(at), code.text_between(at, code.closing_place(at + 1) + 1))
 
 
-def _assertions(code: BracketedCode, body: Node, language: str) -> Iterator[Assertion]:
+def _assertions(code: BracketedCode, body: Node, language: str) -> Iterator[tuple[Assertion, range]]:
+    """The assertions of a body, each with the places that its text says in another form."""
     surroundings = _Surroundings(code, body)
     own = {
         code.node_text(one.child("name")) for one in code.nodes_of("macro_definition") if _asserts(code, one)
@@ -212,17 +215,41 @@ def _assertions(code: BracketedCode, body: Node, language: str) -> Iterator[Asse
         ):
             arguments = arguments[1:]
         end = code.closing_place(opening) + 1
+        told = _told_text(code, at, arguments) if owner in _TESTIFY and language == "go" else None
         made = Assertion(
             code.line(at),
-            code.text_between(at, end),
+            told[0] if told else code.text_between(at, end),
             _subject(code, at, arguments),
             _strength(code, at, arguments),
-            code.literals(at, end),
+            code.literals(at, told[1] if told else end),
         )
         if owner in ("t", "b") and made.strength > NOTHING:
             made = made._replace(strength=EXACT)  # It fails the test; what it asks is above it.
         made = surroundings.apply_to(made, at, is_reported=owner in ("t", "b") and language == "go")
-        yield discount_copies(code, made, (body.start, at), made.text)
+        yield discount_copies(code, made, (body.start, at), made.text), range(at, end if told else at)
+
+
+_TESTIFY = frozenset(("assert", "require"))
+_ONE_VALUE = word_set("Nil NotNil NoError Error True False Empty NotEmpty Zero NotZero Panics NotPanics")
+_TWO_VALUES = word_set("""
+Equal NotEqual EqualValues Exactly Same NotSame Contains NotContains Len ElementsMatch Regexp NotRegexp ErrorIs ErrorContains
+EqualError Greater GreaterOrEqual Less LessOrEqual IsType JSONEq Subset
+""")
+
+
+def _told_text(code: BracketedCode, at: int, arguments: list[tuple[int, int]]) -> tuple[str, int] | None:
+    """An assertion of testify without its message, and where that begins; those of an error's text in one form."""
+    name = code.text(at)
+    count = 1 if name in _ONE_VALUE else 2 if name in _TWO_VALUES else 0
+    if not count or len(arguments) < count:
+        return None
+    values = [code.text_between(*item) for item in arguments[:count]]
+    stop = arguments[count - 1][1]
+    if name == "Contains" and values[0].endswith(".Error()"):
+        name, values = "ErrorContains", [values[0].removesuffix(".Error()"), values[1]]
+    elif name == "Equal" and values[1].endswith(".Error()"):
+        name, values = "EqualError", [values[1].removesuffix(".Error()"), values[0]]
+    return f"{name}(t,{','.join(values)})", stop
 
 
 def _asserts(code: BracketedCode, macro: Node) -> bool:
@@ -273,7 +300,9 @@ class _Surroundings:
                     test is not None and test.kind.startswith("let_") and not above.child("alternative")
                 )
                 made = made._replace(is_conditional=True) if is_bound else made
-            elif above.kind in ("block", "statement_list") and below.start > self._first_exit(above):
+            elif (above.kind == "match_block" and any(_is_idle_arm(code, arm) for arm in above.children)) or (
+                above.kind in ("block", "statement_list") and below.start > self._first_exit(above)
+            ):
                 made = made._replace(is_conditional=True)
             elif (
                 (above.kind == "let_declaration" and self._is_dropped(above))
@@ -410,6 +439,7 @@ class _Surroundings:
             for at in range(self._body.start, self._body.stop)
             if code.text(at + 1) in (":=", "=") and code.kind(at + 2) == NAME and code.text(at + 3) == "("
         ]
+        given = [at for at in given if code.text(at + 2) not in _CONVERSIONS]
         return frozenset(code.text(at + by) for at in given for by in (0, 2)) - {
             "err",
             "ok",
@@ -429,10 +459,18 @@ class _Surroundings:
         return name == "_" and value is not None and "catch_unwind" in code.calls(value.start, value.stop)
 
 
+_CONVERSIONS = word_set(
+    "rune byte string int int8 int16 int32 int64 uint uint8 uint16 uint32 uint64 float32 float64"
+)
 _LAZY = frozenset(("map", "inspect", "filter", "filter_map", "flat_map", "take_while", "skip_while"))
 """Methods of Rust that call nothing until the next item is requested."""
 _WAITS = word_set("Wait WaitGroup Sleep Eventually Cleanup Lock")
 _PASSES_ON = word_set("resume_unwind unwrap unwrap_err expect expect_err is_err is_ok assert assert_eq Err")
+
+
+def _is_idle_arm(code: BracketedCode, arm: Node) -> bool:
+    """True for `Err(_) => ()`: what an assertion in another arm is reached on depends on the result."""
+    return code.node_text(arm.child("value")) in ("()", "{}")
 
 
 def _with_condition(code: BracketedCode, branch: Node, block: Node, made: Assertion) -> Assertion:

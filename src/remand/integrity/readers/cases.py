@@ -126,7 +126,9 @@ def word_similarity(one: frozenset[str], other: frozenset[str]) -> float:
     return set_similarity(one, other) if one or other else 1.0
 
 
-SMOKE = word_list("smoke no_error not_raise without_error does_not_crash importable imports no_throw")
+SMOKE = word_list(
+    "annotations smoke no_error not_raise without_error does_not_crash importable imports no_throw"
+)
 
 
 def is_smoke_name(name: str) -> bool:

@@ -19,7 +19,7 @@ _TESTS = (
     r"|(?:make|just) (?:test|check|verify|ci|qa)\b"
 )
 _LINT = (
-    r"ruff(?:-check|-format)?|flake8|pylint|black --check|isort --check\S*|eslint|biome|prettier --check|stylelint|golangci-lint(?:-action)?|go vet"
+    r"ruff(?:-check|-format)?|flake8|pylint|black --check|isort --check\S*|eslint|biome|prettier --check|stylelint|golangci-lint(?:-action)?|go vet|oxfmt"
     r"|staticcheck|cargo clippy|cargo fmt|shellcheck|hadolint|bandit|rubocop|oxlint|(?:pre-commit|prek) run"
     r"|(?:npm|yarn|pnpm)(?: run)? lint[\w:-]*|make lint\b"
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from difflib import SequenceMatcher
 
 from remand.integrity.readers.cases import word_similarity
 from remand.integrity.readers.python_tree import all_nodes, node_words, parameter_names, without_docstring
@@ -42,6 +43,44 @@ def defined_names(sources: Iterable[SourceFile]) -> frozenset[str]:
         found.update(_field_names(source.code))
         found.add(source.path.rpartition("/")[2].partition(".")[0])
     return frozenset(found - _KEYWORDS)
+
+
+_QUOTED = re.compile(
+    r"[\"'`]([A-Za-z]\w*(?:[._]\w+)+|[A-Z][a-z]+(?:[A-Z][a-z]+)+)[\"'`]|\b([A-Z]\w*Warning)\b"
+)
+"""A name that the product knows as a text, and the class of a warning."""
+MAX_LINES = 6_000
+"""Lines of a file, both sides together, up to which its removed lines are looked for."""
+
+
+def dropped_texts(pairs: Iterable[tuple[SourceFile | None, SourceFile | None]]) -> frozenset[str]:
+    """The warnings in lines that were removed, and the names in quotes in those with no others in their place.
+
+    The changed files of the product do not mention them any more.
+    """
+    found: set[str] = set()
+    known = ""
+    for before, after in pairs:
+        known += after.text if after else ""
+        lines = after.lines if after else []
+        if before is None:
+            continue
+        asked = set(_names_in_quotes(before.lines)) - set(_names_in_quotes(lines))
+        if not asked or len(before.lines) + len(lines) > MAX_LINES:
+            continue
+        blocks = SequenceMatcher(None, before.lines, lines).get_opcodes()
+        found |= asked & {
+            name
+            for sign, start, stop, _, _ in blocks
+            for name in _names_in_quotes(before.lines[start:stop] if sign in ("delete", "replace") else ())
+            if sign == "delete" or name.endswith("Warning")
+        }
+    return frozenset(name for name in found if name not in known)
+
+
+def _names_in_quotes(lines: Iterable[str]) -> Iterator[str]:
+    for line in lines:
+        yield from (quoted or warning for quoted, warning in _QUOTED.findall(line))
 
 
 def _field_names(code: BracketedCode) -> Iterator[str]:

@@ -7,7 +7,15 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from remand.domain.text.words import word_list, word_set
-from remand.integrity.readers.cases import LOOSE, NOTHING, Assertion, ParsedTest, SkipMarker, is_smoke_name
+from remand.integrity.readers.cases import (
+    EXACT,
+    LOOSE,
+    NOTHING,
+    Assertion,
+    ParsedTest,
+    SkipMarker,
+    is_smoke_name,
+)
 from remand.integrity.readers.expected_values import discount_copies, is_same_result
 from remand.integrity.readers.script_assertions import callee_names, chain_links, find_assertions
 from remand.integrity.readers.tokens import NAME, NUMBER, STRING, BracketedCode, Node, unquote
@@ -234,7 +242,8 @@ def _parse_test(
     for group in groups:
         times *= group.times
     outer = tuple(skip for group in groups for skip in group.skips)
-    parts = call.arguments.children[1:]
+    rule_rows = _rule_rows(code, call.arguments)
+    parts = call.arguments.children[1:] or (call.arguments.children if rule_rows else [])
     start, stop = (parts[0].start, call.arguments.stop - 1) if parts else (call.arguments.stop,) * 2
     given, values = code.words(start, stop), code.literals(start, stop)
     shared = _shared_name(code, parts)
@@ -250,7 +259,7 @@ def _parse_test(
         name=f"{scope}{call.name}",
         line=code.line(call.start),
         is_collected=True,
-        assertions=tuple(_repeat(item, times) for item in body.assertions),
+        assertions=tuple(_repeat(item, times) for item in (*body.assertions, *rule_rows)),
         skips=(*call.skips, *outer, *body.skips),
         words=given | code.words(start, stop) if rows else code.words(start, stop),
         body=rows + code.text_between(start, stop),
@@ -265,6 +274,26 @@ def _parse_test(
         and not any(name.startswith(_LOOKS) for name in calls),
         is_empty=body.is_empty,
     )
+
+
+def _rule_rows(code: BracketedCode, arguments: Node) -> tuple[Assertion, ...]:
+    """What the tester of a linter's rule asserts: each row of `{valid: […], invalid: […]}`."""
+    table = arguments.children[0] if arguments.children else None
+    pairs = table.children if table is not None and table.kind == "object" else []
+    lists = [
+        value
+        for pair in pairs
+        if code.node_text(pair.child("key")) in ("valid", "invalid")
+        and (value := pair.child("value")) is not None
+    ]
+    rows = [row for item in lists if item.kind == "array" for row in item.children]
+    is_written = all(item.kind == "array" for item in lists) and all(
+        row.kind != "spread_element" for row in rows
+    )
+    if len(lists) != 2 or (is_written and not rows):
+        return ()
+    row = Assertion(code.line(arguments.start), "rows of a rule", "", EXACT, is_counted=is_written)
+    return (_repeat(row, max(1, len(rows))),)
 
 
 def _example_count(code: BracketedCode, parts: list[Node]) -> float:
@@ -461,7 +490,8 @@ class _Surroundings:
         ):
             return 1
         name = above.child("name")
-        return 1 if name is None or above.kind == "for_in_statement" else self._is_used(name)
+        is_written = above.kind in ("for_in_statement", "function_expression")  # It runs where it stands.
+        return 1 if name is None or is_written else self._is_used(name)
 
     def _is_after_the_end(self, call: Node) -> bool:
         """True for what a timer or a promise runs that nobody waits for: the test is over before."""

@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator
+from itertools import takewhile
 
 from remand.integrity.changeset import ChangedFile, Changeset
-from remand.integrity.readers.cases import without_common
+from remand.integrity.readers.cases import without_common, word_similarity
 from remand.integrity.readers.command_lines import (
     ShellCommand,
     check_tools_in,
@@ -36,9 +37,7 @@ class CommandChange:
         self.path = view.path
         old, new = (read_commands(side) if side else () for side in (view.before, view.after))
         self.added_commands = without_common(new, old)
-        removed = without_common(old, new)
-        self.removed_commands = {name: item for item in reversed(removed) for name in check_names(item)}
-        """By each of their names."""
+        self.removed_commands = without_common(old, new)
         self.command_counts = Counter(name for command in new for name in check_names(command))
         """How many commands of the head there are by each name."""
         self.old_tools = frozenset(tool for command in old for tool in command.tools)
@@ -84,6 +83,8 @@ _BYPASSES = re.compile(
 _LOOKS_FOR = re.compile(r"\b(?:which|command -v|type -p)\s+[\w./-]+")
 """Asks where a tool is, and runs nothing."""
 _IS_CONDITION = re.compile(r"\s*-?\s*if:")
+_IS_BLOCK = re.compile(r"\s*-?\s*if:\s*[|>][+-]?\s*$")
+"""A condition that stands on the lines below."""
 _CONDITION = re.compile(
     r"^\s*-?\s*if:\s*(?!.*(?:always\(\)|cancelled\(\)|failure\(\)|\.draft\b|\b(?:matrix|runner|needs|steps)\.))\S"
 )
@@ -115,6 +116,8 @@ def _loses_failure(command: ShellCommand, change: CommandChange) -> bool:
     )
     if _IS_CONDITION.match(command.text) or _FORGIVES.search(command.text):
         text = command.text
+    if _IS_BLOCK.match(text) and change.after is not None:
+        text = f"if: {' '.join(_nested_lines(change.after.lines, command.line))}"
     if _BYPASSES.search(text):
         return True
     if _LOOKS_FOR.search(text) and not check_tools_in(_LOOKS_FOR.sub("", text)):
@@ -135,6 +138,13 @@ def _loses_failure(command: ShellCommand, change: CommandChange) -> bool:
     if _CONDITION.search(text) and not _FORGIVES.search(text):
         return not _excludes_new_action(text, change) and _is_at_last_check(command, change)
     return bool(_FORGIVES.search(text)) and _is_at_check(command, change)
+
+
+def _nested_lines(lines: list[str], at: int) -> list[str]:
+    """The lines below one that are indented more."""
+    indent = _indentation(lines[at - 1])
+    inside = takewhile(lambda line: not line.strip() or _indentation(line) > indent, lines[at:])
+    return [line.strip() for line in inside if line.strip()]
 
 
 _OTHER_ACTION = re.compile(r"\bif:\s*(?:\$\{\{\s*)?github\.event\.action\s*!=\s*'(\w+)'\s*(?:\}\})?\s*$")
@@ -287,22 +297,22 @@ def _command_code(command: ShellCommand, change: CommandChange) -> str:
     """The code of the suspicion for a new command; empty if there is none."""
     if _ADDOPTS.search(command.text):
         return "tests_left_out"
-    old = next(
-        (
-            change.removed_commands[name]
-            for name in sorted(check_names(command))
-            if name in change.removed_commands
-        ),
-        None,
-    )
+    names = check_names(command)
+    kin = [item for item in change.removed_commands if names & check_names(item)]
+    old = max(kin, key=lambda item: _likeness(item, command), default=None)
     if old is None:
         return ""
     if set(_LEAVES_OUT.findall(command.text)) - set(_LEAVES_OUT.findall(old.text)):
         return "tests_left_out"
     is_single = all(change.command_counts[name] == 1 for name in check_names(command))
-    if is_single and _looks_at_less(old.text, command.text):
+    is_build = re.match(r"(build|dev|start|watch|serve|release|docs?|prepare)[:\w-]*: ", command.text)
+    if is_single and not (is_build and not command.tools) and _looks_at_less(old.text, command.text):
         return "tests_left_out"
     return "threshold_lowered" if _asks_less(old.text, command.text) else ""
+
+
+def _likeness(one: ShellCommand, other: ShellCommand) -> float:
+    return word_similarity(frozenset(one.text.split()), frozenset(other.text.split()))
 
 
 def _looks_at_less(old: str, new: str) -> bool:
@@ -363,7 +373,8 @@ def find_removed_checks(changeset: Changeset) -> Iterator[Suspicion]:
     had = {
         part
         for change in changes
-        for command in change.removed_commands.values()
+        for command in change.removed_commands
+        if check_names(command)
         for part in collecting_commands(command.text)
     }
     if any(

@@ -1,4 +1,4 @@
-"""Files that only the base may change, because they say how work is judged; files that shadow a tool."""
+"""Files that only the base may change, because they say how work is judged; files that shadow a tool; forbidden lines."""
 
 from __future__ import annotations
 
@@ -6,15 +6,16 @@ import json
 import re
 import sys
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 from remand.domain.gate.control_files import is_nested_control_path
 from remand.domain.text.words import word_list, word_set
 from remand.integrity.changeset import ChangedFile, Changeset
-from remand.integrity.paths import matches_any
+from remand.integrity.paths import is_generated_path, is_test_path, matches_any
 from remand.integrity.readers.command_lines import is_pipeline_path, package_scripts
 from remand.integrity.readers.source import SourceFile
-from remand.integrity.suspicions import Suspicion, quote_names, suspicion
+from remand.integrity.rules.missing_tests import has_twin, is_for_old_go
+from remand.integrity.suspicions import Suspicion, quote_names, shorten, suspicion
 
 ALWAYS_PROTECTED = word_list("""
 remand.toml */remand.toml .git-hooks/* .githooks/* .openhands/hooks* .github/hooks/*
@@ -87,7 +88,7 @@ def find_removed_hooks(changeset: Changeset) -> Iterator[Suspicion]:
                 if re.search(rf"\b{tool}\b", old) and not re.search(rf"\b{tool}\b", new):
                     yield suspicion("control_changed", view.path, 0, f"no script sets up `{tool}` any more")
         if view.path.endswith(".pre-commit-config.yaml"):
-            yield from _find_pre_commit_changes(view)
+            yield from _find_pre_commit_changes(view, changeset)
 
 
 def _runs_anything(source: SourceFile | None) -> bool:
@@ -95,7 +96,7 @@ def _runs_anything(source: SourceFile | None) -> bool:
     return any(line and not line.startswith(("#", "exit 0", '. "$(dirname', "true")) for line in lines)
 
 
-def _find_pre_commit_changes(view: ChangedFile) -> Iterator[Suspicion]:
+def _find_pre_commit_changes(view: ChangedFile, changeset: Changeset) -> Iterator[Suspicion]:
     found = re.compile(r"^\s*- id:\s*([\w-]+)", re.MULTILINE)
     old = found.findall(view.before.text) if view.before else []
     new = found.findall(view.after.text) if view.after else []
@@ -109,9 +110,21 @@ def _find_pre_commit_changes(view: ChangedFile) -> Iterator[Suspicion]:
     before, after = (_hook_limits(side) for side in (view.before, view.after))
     for name in sorted(set(old) & set(new)):
         added = sorted(after.get(name, set()) - before.get(name, set()))
-        if added:
+        if added and not (before.get(name) and all(_names_moved_tests(one, changeset) for one in added)):
             message = f"the hook `{name}` is limited by {quote_names(added)}"
             yield suspicion("check_removed", view.path, 0, message, f"{name}\n" + "\n".join(added))
+
+
+def _names_moved_tests(limit: str, changeset: Changeset) -> bool:
+    """True for an exclusion of nothing but files beside tests that came with the change."""
+    pattern = re.fullmatch(r"exclude: *['\"]?\^?([\w./-]+/)(?:\.\*)?\$?['\"]?", limit)
+    if pattern is None:
+        return False
+    moved = {
+        view.path for view in changeset.views if view.before is None or view.path != view.change.base_path
+    }
+    left_out = [path for path in changeset.comparison.paths if path.startswith(pattern[1])]
+    return bool(left_out) and all(path in moved and is_test_path(path) for path in left_out)
 
 
 def _hook_limits(source: SourceFile | None) -> dict[str, set[str]]:
@@ -214,7 +227,9 @@ def find_shadowed_tools(changeset: Changeset) -> Iterator[Suspicion]:
         change = view.change
         if change.status not in ("A", "R", "T"):
             continue
-        reason = _shadowing_reason(change.path)
+        folder = change.path.rpartition("/")[0]
+        is_in_package = bool(folder) and f"{folder}/__init__.py" in changeset.comparison.paths
+        reason = "" if is_in_package else _shadowing_reason(change.path)
         if reason:
             yield suspicion(
                 "tool_shadowed", change.path, 0, f"`{change.path}` {reason}", change.after or change.signature
@@ -245,3 +260,102 @@ def _module_reason(folders: str, module: str) -> str:
     known = module in _TOOLS or module in _LIBRARIES or module in sys.stdlib_module_names
     is_own = module in ("test", "tests", "__main__", "site") or module.startswith("__")
     return f"is imported as `{module}`" if known and folders in _ROOTS and not is_own else ""
+
+
+class _ForbiddenLine(NamedTuple):
+    """A line that must not be added to files of a certain name."""
+
+    files: re.Pattern[str]
+    line: re.Pattern[str]
+    code: str
+
+
+def _forbid(files: str, line: str, code: str) -> _ForbiddenLine:
+    return _ForbiddenLine(re.compile(files), re.compile(line), code)
+
+
+_BUILDS = r"(pom\.xml|\.gradle(\.kts)?|gradle\.properties|\.(cs|vb|fs)proj|Directory\.Build\.props|CMakeLists\.txt|build\.sbt|mix\.exs)$"
+_FORBIDDEN_LINES = (
+    _forbid(_BUILDS, r"<(skipTests|maven\.test\.skip|skipITs)>\s*true|<testFailureIgnore>\s*true", "failure_ignored"),
+    _forbid(_BUILDS, r"ignoreFailures\s*(=|\(|\s)\s*true|haltOnFailure\s*=\s*false|<failOnViolation>\s*false",
+        "failure_ignored"),
+    _forbid(_BUILDS, r"<(failOnError|failsOnError|haltOnFailure)>\s*false|-DskipTests|isIgnoreFailures\s*=\s*true",
+        "failure_ignored"),
+    _forbid(_BUILDS, r"<NoWarn>|<WarningLevel>\s*0|TreatWarningsAsErrors>\s*false|allWarningsAsErrors\s*=\s*false",
+        "rule_switched_off"),
+    _forbid(_BUILDS, r"abortOnError\s*(=\s*)?false|-Wno-\w+|-Xlint:none|<RunAnalyzers>\s*false", "rule_switched_off"),
+    _forbid(_BUILDS, r"excludeTestsMatching|<exclude>.*Test|tests?\.enabled\s*=\s*false|enabled\s*=\s*false",
+        "tests_left_out"),
+    _forbid(r"(^|/)\.(eslint|stylelint|pylint|mypy|flake8|coverage|sonar|oxlint|jshint)ignore$", r"^(?!#)\S",
+        "rule_switched_off"),
+    _forbid(r"\.py$", r"#\s*doctest:\s*\+SKIP", "test_skipped"),
+    _forbid(r"_test\.go$", r"^//\s*(go:build|\+build)\s+(?!(linux|darwin|windows|unix|amd64|arm64)\b)",
+        "test_uncollected"),
+    _forbid(r"\.rs$", r"#!?\[cfg\(any\(\)\)\]", "test_uncollected"),
+)  # fmt: skip
+_LEAST_COVERAGE = re.compile(r"(?:minimum|minValue|Threshold)\W{1,6}(0?\.\d+|\d+)", re.IGNORECASE)
+_HARMLESS_PATHS = re.compile(
+    r"dist|build|node_modules|vendor|coverage|generated|\.min\.|docs?(/|$)|third_party|\.venv"
+)
+
+
+def find_switched_off_checks(changeset: Changeset) -> Iterator[Suspicion]:
+    """New lines that switch a check off, in files that existed."""
+    for view in changeset.views:
+        if view.after is None or is_generated_path(view.path):
+            continue
+        for row in _FORBIDDEN_LINES:
+            if row.files.search(view.path) and not (view.before is None and row.code == "test_uncollected"):
+                has_twins = (
+                    row.code == "test_uncollected"
+                    and is_for_old_go(view.after)
+                    and _have_twins(changeset, view)
+                )
+                yield from () if has_twins else _find_forbidden_line(view, view.after, row)
+
+
+def _have_twins(changeset: Changeset, view: ChangedFile) -> bool:
+    """True if newer versions of Go have every test of a file under its name."""
+    tests = [placed for placed in changeset.base_tests if placed.view is view and placed.case.is_collected]
+    return all(has_twin(changeset, placed) for placed in tests)
+
+
+def _find_forbidden_line(view: ChangedFile, after: SourceFile, row: _ForbiddenLine) -> Iterator[Suspicion]:
+    had = {line.strip() for line in view.before.lines} if view.before else set()
+    for number, line in enumerate(after.lines, 1):
+        is_new = row.line.search(line) and line.strip() not in had and not _is_harmless(line, view.path)
+        if is_new and not (_BUILD_LINE.match(line) and _is_built_as_before(line, had)):
+            yield suspicion(row.code, view.path, number, f"`{shorten(line)}`")
+            return
+
+
+_BUILD_LINE = re.compile(r"//\s*(?:go:build|\+build)\s")
+_BUILD_TAG = re.compile(r"!?\w[\w.]*")
+_OTHER_BUILDS = frozenset(
+    ("!tinygo", "!js", "!wasm", "!wasip1", "!windows", "!plan9", "!appengine", "!gopherjs")
+)
+
+
+def _is_built_as_before(line: str, had: set[str]) -> bool:
+    """True for a build constraint of Go that leaves the file out only of builds for other platforms than the gates'."""
+    known = " ".join(one for one in had if _BUILD_LINE.match(one))
+    asked = set(_BUILD_TAG.findall(_BUILD_LINE.sub("", line)))
+    return bool(known) and asked <= {*_BUILD_TAG.findall(known), *_OTHER_BUILDS}
+
+
+def _is_harmless(line: str, path: str) -> bool:
+    """True for generated files in an exclusion list."""
+    return path.endswith("ignore") and _HARMLESS_PATHS.search(line) is not None
+
+
+def find_lowered_coverage(changeset: Changeset) -> Iterator[Suspicion]:
+    """A lower minimum of coverage in a build file."""
+    for view in changeset.views:
+        if view.before is None or view.after is None or not re.search(_BUILDS, view.path):
+            continue
+        old, new = (
+            list(map(float, _LEAST_COVERAGE.findall(side.text))) for side in (view.before, view.after)
+        )
+        if old and (not new or min(new) < min(old)):
+            found = f"a coverage of {min(new, default=0):g} is asked for, was {min(old):g}"
+            yield suspicion("threshold_lowered", view.path, 0, found)

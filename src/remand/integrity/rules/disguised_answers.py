@@ -81,7 +81,11 @@ def _lists_of_results(source: SourceFile) -> Iterator[tuple[int, str]]:
     code = source.code if source.language in ("go", "rust") else None
     for node in code.nodes_of("array_expression", "literal_value") if code else ():
         texts = (
-            [code.text(at) for at in range(node.start, node.stop) if code.kind(at) == STRING] if code else []
+            _RESULTS.findall(
+                " ".join(code.text(at) for at in range(node.start, node.stop) if code.kind(at) == STRING)
+            )
+            if code
+            else []
         )
         if (
             len(set(texts)) >= MIN_RESULTS

@@ -105,13 +105,15 @@ def _braced_exits(source: SourceFile, code: BracketedCode) -> Iterator[tuple[int
             continue
         text = code.text_between(place, place + 5)
         if _EXITS.match(text) and code.text(place - 1) != ".":
-            end = next((at for at in range(place, place + 6) if code.text(at) == "("), place + 4)
-            given = code.text_between(end + 1, code.closing_place(end))
+            here = (at for at in range(place, place + 6) if code.line(at) == token.line)
+            end = next((at for at in here if code.text(at) == "("), 0)
+            given = code.text_between(end + 1, code.closing_place(end)) if end else ""
             is_outcome = token.text == "os" and given in _run_outcomes(code)
             is_failure = given.isdecimal() and int(given[:9]) > 0
             is_other = text.startswith("process.kill(") and _OTHER_PROCESS.match(given) is not None
             if (is_test and not (is_outcome or is_failure or is_other)) or _is_at_import(code, place, source):
-                yield token.line, code.text_between(place, code.closing_place(end) + 1)
+                shown = code.text_between(place, code.closing_place(end) + 1 if end else place + 3)
+                yield token.line, _OWNERS_OF_STATUS.sub("(", shown)
         elif text.startswith("process.exitCode="):
             is_failure = re.fullmatch(r"[1-9]\d*", code.text(place + 4)) is not None
             if (is_test and not is_failure) or _is_at_import(code, place, source):
@@ -120,6 +122,8 @@ def _braced_exits(source: SourceFile, code: BracketedCode) -> Iterator[tuple[int
             yield token.line, code.text_between(place, code.closing_place(place + 3) + 1)
 
 
+_OWNERS_OF_STATUS = re.compile(r"\((?:\w+\.)+(?=\w+\)$)")
+"""What has the status of an exit: the same status of another object is the same exit."""
 _OTHER_PROCESS = re.compile(r"(?!(?:process\.)?p?pid\b)(?:\w+\.)*\w*pid\b", re.IGNORECASE)
 """A process that the test has started itself."""
 
@@ -367,7 +371,8 @@ def _braced_comparisons(code: BracketedCode) -> Iterator[tuple[int, str]]:
             sides = [code.text_between(*item) for item in code.arguments(place + 1)][-2:]
             if len(sides) == 2 and sides[0] == sides[1]:
                 yield token.line, f"`{token.text}({sides[0]}, {sides[1]})` compares a value with itself"
-        if token.text not in COMPARISON_NAMES or code.text(place + 1) != "(":
+        is_call = code.text(place - 1) in (".", "?.")
+        if token.text not in COMPARISON_NAMES or code.text(place + 1) != "(" or is_call:
             continue
         block = code.closing_place(place + 1) + 1
         while (

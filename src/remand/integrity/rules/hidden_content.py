@@ -86,8 +86,16 @@ def _non_ascii_names(line: str) -> list[str]:
     return [word for word in _WORD.findall(code) if not word.isascii()]
 
 
+_UNLIKE = frozenset("ΓΔΘΛΞΠΣΦΨΩβδεζθλμξπσςφψ")
+"""Letters of Greek, as formulas have them, that look like no letter of Latin."""
+
+
 def _mixes_alphabets(word: str) -> bool:
-    alphabets = {unicodedata.name(char, "").partition(" ")[0] for char in word if char.isalpha()}
+    alphabets = {
+        unicodedata.name(char, "").partition(" ")[0]
+        for char in word
+        if char.isalpha() and char not in _UNLIKE
+    }
     return len(alphabets & {"LATIN", "CYRILLIC", "GREEK", "ARMENIAN"}) > 1 or bool(
         alphabets & {"MATHEMATICAL", "FULLWIDTH"}
     )

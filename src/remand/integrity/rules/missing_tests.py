@@ -62,6 +62,8 @@ def is_loss_explained(changeset: Changeset, placed: PlacedTest) -> bool:
     is_void = placed.case.is_empty and not placed.case.assertions
     if placed.case.is_skipped or is_void or changeset.is_said_elsewhere(placed.case):
         return True
+    if is_for_old_go(placed.view.before) and has_twin(changeset, placed):
+        return True
     if (
         is_subject_gone(changeset, placed)
         or changeset.are_lost_tests_replaced
@@ -75,6 +77,29 @@ def is_subject_gone(changeset: Changeset, placed: PlacedTest) -> bool:
     """True for a test of something that the product has no more."""
     return mentions_any(placed, changeset.vanished_names) or is_named_after(
         placed, changeset.fully_removed_names
+    )
+
+
+_OLD_GO = re.compile(r"^//go:build !go1\.\d+$", re.MULTILINE)
+
+
+def is_for_old_go(source: SourceFile | None) -> bool:
+    """True for a file that only older versions of Go build."""
+    return source is not None and source.language == "go" and _OLD_GO.search(source.text) is not None
+
+
+def has_twin(changeset: Changeset, placed: PlacedTest) -> bool:
+    """True if another changed file of the folder has a test of the same name that proves as much and runs."""
+    folder = placed.view.path.rpartition("/")[0]
+    return any(
+        other.case.name == placed.case.name
+        and other.view is not placed.view
+        and other.view.path.rpartition("/")[0] == folder
+        and other.is_run
+        and not other.case.is_skipped
+        and not is_for_old_go(other.view.after)
+        and other.case.proofs >= placed.case.proofs
+        for other in changeset.head_tests
     )
 
 
@@ -103,7 +128,7 @@ def _test_count(names: list[str]) -> str:
 def find_skipped_tests(changeset: Changeset) -> Iterator[Suspicion]:
     """New markers on tests that ran on the base, on new tests that therefore never run, or on set-up code."""
     found = [
-        (after, _added_marker(before.case, after.case))
+        (after, _added_marker(before.case, after.case, before.view.before))
         for before, after in changeset.test_pairs.kept
         if before.is_run or before.case.sets_up
     ]
@@ -167,7 +192,31 @@ def _only_marker(case: ParsedTest) -> SkipMarker | None:
     return next((skip for skip in case.skips if skip.kind == "only"), None)
 
 
-def _added_marker(before: ParsedTest, after: ParsedTest) -> SkipMarker | None:
+_GATED = re.compile(
+    r"#\[cfg\(([^\]]*)\)\]\s*(?:#\[[^\]]*\]\s*)*((?:pub(?:\([^)]*\))? )?(?:use|fn|struct|enum|impl|mod|trait)\b[^;]{0,200})"
+)
+
+
+def _needs_feature(skip: SkipMarker, case: ParsedTest, source: SourceFile | None) -> bool:
+    """True if a test names what its file has only with the feature that the test asks for now."""
+    feature = skip.text.partition("=")[2]
+    gated = (name for asked, name in _GATED.findall(source.text if source else "") if feature in asked)
+    known = {
+        word
+        for text in gated
+        for word in re.findall(r"\w{4,}", text.partition("{")[0] if "use " not in text else text)
+    }
+    return skip.kind == "feature" and bool((known - _RUST_WORDS) & case.words)
+
+
+_RUST_WORDS = word_set(
+    "impl enum struct trait crate super self test tests where Self Option Result Some None Vec"
+)
+
+
+def _added_marker(
+    before: ParsedTest, after: ParsedTest, source: SourceFile | None = None
+) -> SkipMarker | None:
     """The first new marker that can prevent a test from running here."""
     if before.is_skipped:
         return None
@@ -179,7 +228,10 @@ def _added_marker(before: ParsedTest, after: ParsedTest) -> SkipMarker | None:
         (
             skip
             for skip in after.skips
-            if skip.text not in had and skip.kind != "only" and not skip.is_foreign
+            if skip.text not in had
+            and skip.kind != "only"
+            and not skip.is_foreign
+            and not _needs_feature(skip, after, source)
         ),
         None,
     )
@@ -205,7 +257,7 @@ _TEST_LINE = re.compile(
     r"^\s*(?:(?:f|x)?(?:it|specify|scenario|example|test)\b\s*[\"'({]|def test_|@test\b|(?:public\s+)?func(?:tion)? test|TEST(?:_F|_P)?\()"
 )
 _SKIP_LINE = re.compile(
-    r"^\s*(?:x(?:it|describe|context|specify|scenario|test)\b|pending\b|skip\b|@tag :skip|@tag skip|\$this->markTest(?:Skipped|Incomplete)"
+    r"^\s*(?:x(?:it|describe|context|specify|scenario|test)\b|pending\b|skip\b(?!.*\b(?:if|unless) (?!true\b|false\b|nil\b)[a-z]\w*$)|@tag :skip|@tag skip|\$this->markTest(?:Skipped|Incomplete)"
     r"|GTEST_SKIP|throw XCTSkip|DISABLED_)|\bDISABLED_\w+"
 )
 _COUNTED_THINGS = {

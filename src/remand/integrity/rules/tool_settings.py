@@ -5,11 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from fnmatch import fnmatchcase
-from typing import NamedTuple
 
 from remand.domain.text.words import word_set
-from remand.integrity.changeset import ChangedFile, Changeset
-from remand.integrity.paths import is_collected_path, is_generated_path
+from remand.integrity.changeset import Changeset
+from remand.integrity.paths import is_collected_path
 from remand.integrity.readers.configuration import SettingValue, ToolSettings, configured_tool, read_settings
 from remand.integrity.readers.source import SourceFile
 from remand.integrity.suspicions import Suspicion, shorten, suspicion
@@ -98,10 +97,10 @@ _STRICT_FLAGS = re.compile(
 
 _NO_CHECKERS = re.compile(
     r"(flit|hatch|setuptools|poetry|pdm|uv|maturin|scikit_build|cibuildwheel|towncrier|bumpversion|commitizen|semantic_release"
-    r"|check_manifest|codespell|interrogate|black|isort|tox|testenv|coverage\.paths|check_wheel_contents|typos"
+    r"|check_manifest|codespell|interrogate|black|isort|tox|testenv|coverage\.paths|check_wheel_contents|typos|pre_commit\.repos"
     r"|cargo\.(?:package|features|(?:workspace\.|target\.\S+\.)?(?:dev_|build_)?dependencies))\b"
 )
-"""Tables that package, format or describe the project; tox's commands are read as commands."""
+"""Tables that package, format or describe the project; tox's commands and hooks are read by themselves."""
 _IGNORED_OUTCOME = re.compile(r"\.ignore_(errors|outcome)$")
 _RETIRED = word_set("""
 deadcode gas golint gosimple gofmt goimports gofumpt gci interfacer maligned megacheck nosnakecase scopelint structcheck
@@ -284,6 +283,8 @@ def _setting_code(
         )
         return _options_code(_value_words(old), kept)
     if ".rules." in key or "lints." in key or _REPORTS.search(key):
+        if "lints.clippy." in key and old is None and _is_choice_of_new_group(before, after):
+            return ""
         return (
             "rule_switched_off"
             if _severity_rank(new) < _severity_rank(old)
@@ -305,6 +306,15 @@ def _setting_code(
     if _SHRINKS.search(key) and not _BUNDLERS.search(key):
         return _shrink_code(key, old, new)
     return _number_code(key, old, new)
+
+
+def _is_choice_of_new_group(before: ToolSettings, after: ToolSettings) -> bool:
+    """True if clippy's restrictions are switched on, which are all off, so that those left out stay as they were."""
+    group = "cargo.lints.clippy.restriction"
+    return any(
+        key.startswith(group) and _severity_rank(value) > 0 and key not in before
+        for key, value in after.items()
+    )
 
 
 def _is_implied_by_wider(key: str, after: ToolSettings) -> bool:
@@ -455,7 +465,10 @@ def _shrink_code(key: str, old: SettingValue | None, new: SettingValue | None) -
     lost = [
         item
         for item in had
-        if item not in has and item not in _RETIRED and not any(_covers_item(other, item) for other in has)
+        if item not in has
+        and item not in _RETIRED
+        and not any(_covers_item(other, item) for other in has)
+        and not any(_is_respelt(item, other) for other in has if other not in had)
     ]
     if not lost or (new is None and not _NEEDED.search(key)):
         return ""
@@ -475,6 +488,17 @@ def _leaves_out_more(old: tuple[str, ...], new: tuple[str, ...]) -> bool:
         for items in (old, new)
     )
     return bool(has_out - had_out - has_in or had_in - has_in)
+
+
+def _is_respelt(old: str, new: str) -> bool:
+    """True for a name in letters alone of which one letter went or came: a rule of that name was never there."""
+    is_word = len(old) > 6 and old.isalpha() and new.isalpha()
+    short, long = sorted((old, new), key=len)
+    return (
+        is_word
+        and len(long) - len(short) == 1
+        and any(long[:at] + long[at + 1 :] == short for at in range(len(long)))
+    )
 
 
 def _covers_item(wide: str, narrow: str) -> bool:
@@ -505,91 +529,3 @@ def _setting_line(changeset: Changeset, path: str, key: str) -> int:
     flat = re.compile(re.escape(name).replace("_", "[-_]?"), re.IGNORECASE)
     lines = source.lines if source else []
     return next((at for at, line in enumerate(lines, 1) if flat.search(line)), 0)
-
-
-class _ForbiddenLine(NamedTuple):
-    """A line that must not be added to files of a certain name."""
-
-    files: re.Pattern[str]
-    line: re.Pattern[str]
-    code: str
-
-
-def _forbid(files: str, line: str, code: str) -> _ForbiddenLine:
-    return _ForbiddenLine(re.compile(files), re.compile(line), code)
-
-
-_BUILDS = r"(pom\.xml|\.gradle(\.kts)?|gradle\.properties|\.(cs|vb|fs)proj|Directory\.Build\.props|CMakeLists\.txt|build\.sbt|mix\.exs)$"
-_FORBIDDEN_LINES = (
-    _forbid(_BUILDS, r"<(skipTests|maven\.test\.skip|skipITs)>\s*true|<testFailureIgnore>\s*true", "failure_ignored"),
-    _forbid(_BUILDS, r"ignoreFailures\s*(=|\(|\s)\s*true|haltOnFailure\s*=\s*false|<failOnViolation>\s*false",
-        "failure_ignored"),
-    _forbid(_BUILDS, r"<(failOnError|failsOnError|haltOnFailure)>\s*false|-DskipTests|isIgnoreFailures\s*=\s*true",
-        "failure_ignored"),
-    _forbid(_BUILDS, r"<NoWarn>|<WarningLevel>\s*0|TreatWarningsAsErrors>\s*false|allWarningsAsErrors\s*=\s*false",
-        "rule_switched_off"),
-    _forbid(_BUILDS, r"abortOnError\s*(=\s*)?false|-Wno-\w+|-Xlint:none|<RunAnalyzers>\s*false", "rule_switched_off"),
-    _forbid(_BUILDS, r"excludeTestsMatching|<exclude>.*Test|tests?\.enabled\s*=\s*false|enabled\s*=\s*false",
-        "tests_left_out"),
-    _forbid(r"(^|/)\.(eslint|stylelint|pylint|mypy|flake8|coverage|sonar|oxlint|jshint)ignore$", r"^(?!#)\S",
-        "rule_switched_off"),
-    _forbid(r"\.py$", r"#\s*doctest:\s*\+SKIP", "test_skipped"),
-    _forbid(r"_test\.go$", r"^//\s*(go:build|\+build)\s+(?!(linux|darwin|windows|unix|amd64|arm64)\b)",
-        "test_uncollected"),
-    _forbid(r"\.rs$", r"#!?\[cfg\(any\(\)\)\]", "test_uncollected"),
-)  # fmt: skip
-_LEAST_COVERAGE = re.compile(r"(?:minimum|minValue|Threshold)\W{1,6}(0?\.\d+|\d+)", re.IGNORECASE)
-_HARMLESS_PATHS = re.compile(
-    r"dist|build|node_modules|vendor|coverage|generated|\.min\.|docs?(/|$)|third_party|\.venv"
-)
-
-
-def find_switched_off_checks(changeset: Changeset) -> Iterator[Suspicion]:
-    """New lines that switch a check off, in files that existed."""
-    for view in changeset.views:
-        if view.after is None or is_generated_path(view.path):
-            continue
-        for row in _FORBIDDEN_LINES:
-            if row.files.search(view.path) and not (view.before is None and row.code == "test_uncollected"):
-                yield from _find_forbidden_line(view, view.after, row)
-
-
-def _find_forbidden_line(view: ChangedFile, after: SourceFile, row: _ForbiddenLine) -> Iterator[Suspicion]:
-    had = {line.strip() for line in view.before.lines} if view.before else set()
-    for number, line in enumerate(after.lines, 1):
-        is_new = row.line.search(line) and line.strip() not in had and not _is_harmless(line, view.path)
-        if is_new and not (_BUILD_LINE.match(line) and _is_built_as_before(line, had)):
-            yield suspicion(row.code, view.path, number, f"`{shorten(line)}`")
-            return
-
-
-_BUILD_LINE = re.compile(r"//\s*(?:go:build|\+build)\s")
-_BUILD_TAG = re.compile(r"!?\w[\w.]*")
-_OTHER_BUILDS = frozenset(
-    ("!tinygo", "!js", "!wasm", "!wasip1", "!windows", "!plan9", "!appengine", "!gopherjs")
-)
-
-
-def _is_built_as_before(line: str, had: set[str]) -> bool:
-    """True for a build constraint of Go that leaves the file out only of builds for other platforms than the gates'."""
-    known = " ".join(one for one in had if _BUILD_LINE.match(one))
-    asked = set(_BUILD_TAG.findall(_BUILD_LINE.sub("", line)))
-    return bool(known) and asked <= {*_BUILD_TAG.findall(known), *_OTHER_BUILDS}
-
-
-def _is_harmless(line: str, path: str) -> bool:
-    """True for generated files in an exclusion list."""
-    return path.endswith("ignore") and _HARMLESS_PATHS.search(line) is not None
-
-
-def find_lowered_coverage(changeset: Changeset) -> Iterator[Suspicion]:
-    """A lower minimum of coverage in a build file."""
-    for view in changeset.views:
-        if view.before is None or view.after is None or not re.search(_BUILDS, view.path):
-            continue
-        old, new = (
-            list(map(float, _LEAST_COVERAGE.findall(side.text))) for side in (view.before, view.after)
-        )
-        if old and (not new or min(new) < min(old)):
-            found = f"a coverage of {min(new, default=0):g} is asked for, was {min(old):g}"
-            yield suspicion("threshold_lowered", view.path, 0, found)

@@ -112,8 +112,14 @@ def _is_joined(one: Assertion, old: list[Assertion], new: list[Assertion]) -> bo
     )
 
 
+_EXACT_MATCHER = re.compile(r"\.(?:equals?|eql?|toBe|toEqual|toStrictEqual|deepEqual|strictEqual)$")
+
+
 def _is_other_constant(one: Assertion, other: Assertion) -> bool:
     """True if the same expression is compared as exactly as before, with `None` or a boolean."""
+    matcher, _, given = other.text.rpartition("(")
+    if _EXACT_MATCHER.search(matcher) and one.text.startswith(f"{matcher}("):
+        return given in ("true)", "false)", "null)", "undefined)")
     compared, sign, _ = one.text.partition(" == ")
     same = rf"(?:^|\band ){re.escape(compared)} (?:is|==) (?:None|True|False)(?: and\b|$)"
     return bool(sign) and re.search(same, other.text) is not None
@@ -245,6 +251,8 @@ def _is_excused(
         if not _is_outright(item)
         and missing[item.text] > 0
         and not _is_in_helper(item, after, changeset)
+        and not _is_implied(item, after.case)
+        and not _is_set_up(item, before, after.case)
         and _existing_value(item) not in after.case.uses
         and not _word_set(item.text) & changeset.vanished_names
     ]
@@ -274,6 +282,30 @@ def _existing_value(item: Assertion) -> str | None:
     """What an assertion only says to exist: a test that uses its members fails without it anyway."""
     match = _EXISTS.fullmatch(item.text)
     return match and (match[1] or match[2])
+
+
+_ERROR = re.compile(r"Error\(t,(\w+)\)")
+_SET_UP = re.compile(r"(?:NoError\(\w,(?:\w*[eE]rr|os\.\w+\(.*\))\)|if \w*[eE]rr!=nil \w+\(.*\))")
+_PLACES = frozenset(
+    ("TempFile", "TempDir", "CreateTemp", "MkdirTemp", "Remove", "RemoveAll", "Setenv", "Chdir")
+)
+
+
+def _is_implied(item: Assertion, after: ParsedTest) -> bool:
+    """True in Go for `Error(t, err)` beside an assertion of the error's text or kind."""
+    match = _ERROR.fullmatch(item.text)
+    told = (
+        tuple(f"{name}(t,{match[1]}," for name in ("ErrorContains", "EqualError", "ErrorIs", "ErrorAs"))
+        if match
+        else ()
+    )
+    return bool(told) and any(one.text.startswith(told) for one in after.assertions)
+
+
+def _is_set_up(item: Assertion, before: ParsedTest, after: ParsedTest) -> bool:
+    """True in Go for the error of a temporary file or a variable that the test gets from `t` now."""
+    lost = (before.calls - after.calls) & _PLACES
+    return bool(lost and _SET_UP.fullmatch(item.text) and after.calls & {"TempDir", "Setenv", "Chdir"})
 
 
 _TOLD = re.compile(r'"[^"]{8,}"')
@@ -369,6 +401,7 @@ def find_empty_tests(changeset: Changeset) -> Iterator[Suspicion]:
         if (
             placed.view.path.endswith((".rs", ".go"))
             and proving
+            and not placed.case.short_name.startswith("Fuzz")
             and all(one.is_conditional for one in proving)
         ):
             found = f"`{placed.case.name}` asserts under a condition only"
