@@ -108,8 +108,8 @@ def _is_free_name(code: BracketedCode, place: int) -> bool:
 
 def _definitions(code: BracketedCode, start: int, stop: int, name: str) -> Iterator[_Definition]:
     """The definitions of a name: `want := …`, `let want = …`, `copy(want, …)`, `var want []int`."""
-    for at in range(start, stop):
-        if code.text(at) != name or code.kind(at) != NAME:
+    for at in code.places_of(name, start, stop):
+        if code.kind(at) != NAME:
             continue
         before, after = code.text(at - 1), code.text(at + 1)
         if before == "var" and after not in (":=", "="):
@@ -137,8 +137,8 @@ def _end_of_line(code: BracketedCode, place: int, stop: int) -> int:
 def _item_names(code: BracketedCode, start: int, stop: int, name: str) -> frozenset[str]:
     """The loop variables over a value: `for _, item := range got`."""
     found: set[str] = set()
-    for at in range(start, stop):
-        if code.text(at) == name and code.text(at - 1) in ("range", "of", "in"):
+    for at in code.places_of(name, start, stop):
+        if code.text(at - 1) in ("range", "of", "in"):
             back = at - 2
             while back > start and code.text(back) != "for" and code.line(back) == code.line(at):
                 found |= {code.text(back)} if code.kind(back) == NAME else set()

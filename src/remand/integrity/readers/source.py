@@ -122,6 +122,8 @@ class _Builder:
 
     def __init__(self, data: bytes) -> None:
         self._data = data
+        self._text = data.decode("ascii") if data.isascii() else ""
+        """The same, if a place in it is the same place in its bytes."""
         self._tokens: list[CodeToken] = []
         self._comments: list[CodeComment] = []
         self._starts: list[int] = []
@@ -156,11 +158,12 @@ class _Builder:
 
     def _takes_token(self, start: int, stop: int, kind: str) -> bool:
         """Takes a leaf over: True if it is a token, and no comment or blank."""
-        text = self._data[start:stop].decode("utf-8", "replace")
+        text = self._text[start:stop] or self._data[start:stop].decode("utf-8", "replace")
         if not text or text.isspace():
             return False
-        self._line += self._data.count(b"\n", self._at, start)
-        self._at = start
+        if start > self._at:
+            self._line += self._data.count(b"\n", self._at, start)
+            self._at = start
         if kind.endswith("comment") or kind == "hash_bang_line":
             self._comments.append(CodeComment(self._line, text))
             return False

@@ -177,6 +177,18 @@ class BracketedCode:
         self.openings = {closing: opening for opening, closing in self.pairs.items()}
 
     @cached_property
+    def _places(self) -> dict[str, list[int]]:
+        found: defaultdict[str, list[int]] = defaultdict(list)
+        for place, text in enumerate(self._texts):
+            found[text].append(place)
+        return found
+
+    def places_of(self, text: str, start: int, stop: int) -> list[int]:
+        """Where a token is between two places."""
+        places = self._places.get(text, [])
+        return places[bisect_left(places, start) : bisect_left(places, stop)]
+
+    @cached_property
     def mentions(self) -> Counter[str]:
         """How often each token is in the file."""
         return Counter(token.text for token in self.tokens)
