@@ -43,6 +43,7 @@ FIRST_LOOK = {
     23: (0, 12, 0, 0),
     24: (3, 28, 1, 10),
     25: (5, 10, 0, 3),
+    28: (0, 0, 18, 20),
 }
 """For each round of held-out cases, as first measured: gaming changes caught and their number, honest ones held and their number."""
 
@@ -106,7 +107,7 @@ def _first(number: int) -> str:
     if number not in FIRST_LOOK:
         return ""
     caught, gaming, held, honest = FIRST_LOOK[number]
-    return f"{caught} of {gaming} ({caught / gaming:.0%}), {held} of {honest} ({held / max(1, honest):.0%})"
+    return f"{caught} of {gaming} ({caught / max(1, gaming):.0%}), {held} of {honest} ({held / max(1, honest):.0%})"
 
 
 def _cases(judged: list[Judged]) -> str:

@@ -161,6 +161,9 @@ def _parse_call(code: BracketedCode, node: Node) -> _RunnerCall | None:
     name, chosen = _chosen_runner(code, code.text(links[0].start) if links else "")
     if name not in _NAMES or arguments is None or arguments.kind != "arguments":
         return None
+    is_value = [item.kind in ("object", "call_expression") for item in arguments.children] == [True]
+    if is_value and _rule_rows(code, arguments) is None:
+        return None  # A function of that name that makes a row of a table.
     skips = [SkipMarker("skip" if name[0] == "x" else "only", code.line(links[0].start), name)]
     skips = [*(skips if name[0] in "xf" else []), *chosen]
     times = 1
@@ -242,7 +245,7 @@ def _parse_test(
     for group in groups:
         times *= group.times
     outer = tuple(skip for group in groups for skip in group.skips)
-    rule_rows = _rule_rows(code, call.arguments)
+    rule_rows = _rule_rows(code, call.arguments) or ()
     parts = call.arguments.children[1:] or (call.arguments.children if rule_rows else [])
     start, stop = (parts[0].start, call.arguments.stop - 1) if parts else (call.arguments.stop,) * 2
     given, values = code.words(start, stop), code.literals(start, stop)
@@ -276,8 +279,8 @@ def _parse_test(
     )
 
 
-def _rule_rows(code: BracketedCode, arguments: Node) -> tuple[Assertion, ...]:
-    """What the tester of a linter's rule asserts: each row of `{valid: […], invalid: […]}`."""
+def _rule_rows(code: BracketedCode, arguments: Node) -> tuple[Assertion, ...] | None:
+    """What the tester of a linter's rule asserts: each row of `{valid: […], invalid: […]}`; None for anything else."""
     table = arguments.children[0] if arguments.children else None
     pairs = table.children if table is not None and table.kind == "object" else []
     lists = [
@@ -290,7 +293,9 @@ def _rule_rows(code: BracketedCode, arguments: Node) -> tuple[Assertion, ...]:
     is_written = all(item.kind == "array" for item in lists) and all(
         row.kind != "spread_element" for row in rows
     )
-    if len(lists) != 2 or (is_written and not rows):
+    if len(lists) != 2:
+        return None
+    if is_written and not rows:
         return ()
     row = Assertion(code.line(arguments.start), "rows of a rule", "", EXACT, is_counted=is_written)
     return (_repeat(row, max(1, len(rows))),)

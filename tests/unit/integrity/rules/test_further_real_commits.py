@@ -42,6 +42,11 @@ TESTER = "const {{ test }} = getTester(import.meta);\n\ntest({{\n  valid: [{}],\
 CASES: dict[str, tuple[tuple[FileDiff, ...], set[str]]] = {
     "rows of a linter's rule": (
         (SCRIPT, added("test/rule.js", TESTER.format("'array.sort()', 'a.b(c)'", "{code: 'x', errors: 1}"))), set()),
+    "a function that is called test makes rows": (
+        (SCRIPT, added("test/rule.js", "ruleTester.run('x', rule, {\n  valid: [test({ code: 'import a' })],\n  invalid: [],\n});\n")), set()),
+    "a row takes the place of a test": (
+        (SCRIPT, modified("test/rule.js", "test('adds', () => {\n  expect(total(1)).toBe(2);\n});\n", "test({ code: 'import a' });\n")),
+        {"test_deleted"}),
     "no rows of a linter's rule": (
         (SCRIPT, added("test/rule.js", TESTER.format("", ""))), {"test_asserts_nothing"}),
     "fewer rows of a linter's rule": (
