@@ -29,7 +29,7 @@ from remand.domain.policy import Policy
 from remand.domain.refusals import Refused
 from remand.domain.task import Status
 from remand.ledger.problems import TableDifference
-from remand.ledger.store import TaskFilter
+from remand.ledger.store import ChangeScope, TaskFilter
 from tests.support.postgres import empty_ledger
 from tests.support.shared_ledgers import SharedFakeLedger, require_sound_log, run_together
 
@@ -425,6 +425,17 @@ def test_many_claims_of_a_group_take_as_many_statements_as_one(
     found = [statements_of(count) for count in (1, 1, 2, 10)]
     assert found[2] == found[3], "what is read seldom was read before"
     assert len(found[3]) <= 9
+
+
+def test_claims_begin_with_ready_tasks_that_suit_everybody(writers: Writers, shared_database: str) -> None:
+    """A change that holds others' tasks while it waits for its own could be what those wait for."""
+    (one,) = writers(1)
+    names = [one.add(title=title, skills=skills) for title, skills in (("a", ()), ("b", ("go",)), ("c", ()))]
+
+    with one.store.write(ChangeScope(claims=3)), psycopg.connect(shared_database) as other:
+        free = other.execute("SELECT id FROM remand.task ORDER BY rank FOR UPDATE SKIP LOCKED").fetchall()
+
+    assert [name for (name,) in free] == names[1:]
 
 
 def test_a_process_knows_whether_there_are_objections_from_the_last_change_that_it_began(

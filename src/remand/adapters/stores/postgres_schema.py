@@ -313,8 +313,15 @@ SELECT id, state, at FROM task WHERE id = ANY ($1::text[]) AND rank IS NOT NULL 
 """
 TRY_READY = f"{LOCK_READY} SKIP LOCKED"
 TAKE_READY = """
-SELECT id, state, at, line, barred FROM task WHERE rank IS NOT NULL ORDER BY rank LIMIT $1 FOR UPDATE SKIP LOCKED
+WITH head AS MATERIALIZED (
+    SELECT rank, line, barred FROM task WHERE rank IS NOT NULL ORDER BY rank LIMIT $1::bigint + 32
+)
+SELECT id, state, at, line, barred FROM task
+WHERE rank IS NOT NULL AND rank <= (SELECT max(rank) FROM head)
+AND rank < coalesce((SELECT min(rank) FROM head WHERE line != $2 OR barred != ''), '~')
+ORDER BY rank LIMIT $1 FOR UPDATE SKIP LOCKED
 """
+"""Locks tasks at the head of the queue that any agent may take, up to the first that not all may."""
 TRY_DUE = "SELECT id, state, at FROM task WHERE due_at <= $1 ORDER BY due_at LIMIT 100 FOR UPDATE SKIP LOCKED"
 HEADS_WITH_KEY = "SELECT session FROM head WHERE key = $1 ORDER BY clock DESC LIMIT 64"
 RESTART_NUMBERS = (

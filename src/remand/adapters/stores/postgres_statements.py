@@ -155,7 +155,7 @@ def scope_locks(scope: ChangeScope) -> list[tuple[str, Row]]:
         columns = text_array(scope.tasks), text_array(scope.handoffs), text_array(aliases)
         locks.append((own.LOCK_TASKS, columns))
     if scope.claims:
-        locks.append((own.TAKE_READY, (scope.claims,)))
+        locks.append((own.TAKE_READY, (scope.claims, queue.OPEN_LINE)))
     return locks
 
 

@@ -71,6 +71,10 @@ def bars_agents(task: Task) -> bool:
     return bool(task.people.lockouts or task.people.reviewers)
 
 
+OPEN_LINE = _line(None, ())
+"""The line of tasks that are reserved for nobody and require no skill."""
+
+
 def line_prefixes(agent: str) -> tuple[str, str]:
     """The prefixes of the lines an agent may take tasks from: unreserved ones, and those reserved for it."""
     return "[null,", f"[{_encode(agent).decode()},"
