@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from functools import cache
-from itertools import chain
 
 from msgspec.structs import replace
 
@@ -123,12 +122,13 @@ def read_work_report(view: Transaction, since: Instant = "") -> WorkReport:
         task = left.pop(task_id, None)
         if task is None:
             continue
-        names = frozenset(codec.line_names(lines))
-        if since or names >= _ENDED_WITH_LEASE:  # only the fold knows which runs ended with a lease
+        names = codec.line_names(lines)
+        if since or _ENDED_WITH_LEASE.issubset(names):  # only the fold knows which runs ended with a lease
             count.add(told_events(view, lines))
+        elif _NOTABLE_NAMES.isdisjoint(names):
+            count.add([], task)
         else:
-            relevant = _relevant_names(names)
-            count.add(told_events(view, lines, relevant) if relevant else [], task)
+            count.add(told_events(view, lines, _relevant_names(frozenset(names))), task)
     for task in left.values():
         count.add([], task)
     return count.result()
@@ -200,19 +200,16 @@ _NOTABLE: Mapping[type[Event], tuple[type[Event], ...]] = {
     RunEnded: (RunStarted,),
 }
 """The events that a report tells, each with those that say what followed. Without one, only a task's state is reported."""
-_ALWAYS = (TaskCancelled,)
-_ENDED_WITH_LEASE = {name.encode() for name in event_names(RunEnded, LeaseExpired)}
+_NOTABLE_NAMES = codec.encoded_names(event_names(*_NOTABLE) | {""})
+"""Their names; the empty one is that of any line that does not begin as ours do."""
+_ENDED_WITH_LEASE = codec.encoded_names(event_names(RunEnded, LeaseExpired))
 
 
 @cache
 def _relevant_names(names: frozenset[bytes]) -> frozenset[str]:
-    """The names of the events to read of a task that has events with these names; "" stands for any other line."""
-    kinds = [
-        kind for kind in _NOTABLE if not names.isdisjoint((str(kind.__struct_config__.tag).encode(), b""))
-    ]
-    return event_names(
-        *kinds, *chain.from_iterable(map(_NOTABLE.__getitem__, kinds)), *(_ALWAYS if kinds else ())
-    )
+    """The names of the events to read of a task whose lines have these names."""
+    told = [kind for kind in _NOTABLE if not names.isdisjoint(codec.encoded_names(event_names(kind) | {""}))]
+    return event_names(TaskCancelled, *told, *(later for kind in told for later in _NOTABLE[kind]))
 
 
 class _WorkCount:
