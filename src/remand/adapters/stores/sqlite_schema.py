@@ -19,10 +19,8 @@ WHERE event = 'handoff.reject.response';
 CREATE INDEX trace_wake ON trace(task, ts) WHERE event = 'task.wake';
 """
 
-LOG_TRACE_INDEX = """
-CREATE INDEX IF NOT EXISTS trace_log ON trace(event) WHERE event IN ('log.repair', 'log.archive');
-"""
-"""The few traces that every command asks for, among those of all rejections and lockouts."""
+_IS_OF_LOG = "event IN ('log.repair', 'log.archive')"
+LOG_TRACE_INDEX = f"CREATE INDEX IF NOT EXISTS trace_log ON trace(event) WHERE {_IS_OF_LOG};"
 
 REJECTED_TABLES = """
 CREATE VIRTUAL TABLE rejected USING fts5(words, content='', contentless_delete=1, detail=none, tokenize='ascii');
@@ -176,9 +174,7 @@ EVENTS_OF_TASK = "SELECT CAST(line AS BLOB) FROM event WHERE subject = ? AND sub
 EVENTS_OF_KEY = "SELECT CAST(line AS BLOB) FROM event WHERE key = ? AND key != '' ORDER BY n"
 LINES = "SELECT CAST(line AS BLOB) FROM event ORDER BY n"
 ROWS = "SELECT CAST(line AS BLOB), subject, key FROM event ORDER BY n"
-ROWS_BY_TASK = """
-SELECT CAST(line AS BLOB), subject, key FROM event INDEXED BY event_subject WHERE subject != '' ORDER BY subject
-"""
+ROWS_BY_TASK = "SELECT CAST(line AS BLOB), subject, key FROM event INDEXED BY event_subject WHERE subject != '' ORDER BY subject"
 ROWS_OF_NO_TASK = "SELECT CAST(line AS BLOB), subject, key FROM event WHERE subject = ''"
 ROW_AT = "SELECT CAST(line AS BLOB), subject, key FROM event WHERE n = ?"
 ROWS_OF_KIND = """
@@ -267,10 +263,7 @@ FROM trace filed NOT INDEXED LEFT JOIN trace answer ON answer.rowid = (
 WHERE filed.event IN ('handoff.reject', 'handoff.reject.invalid') AND filed.ts >= ?
 """
 TRACES = "SELECT * FROM trace NOT INDEXED WHERE event IN (SELECT value FROM json_each(?))"
-LOG_TRACES = """
-SELECT * FROM trace INDEXED BY trace_log
-WHERE event IN ('log.repair', 'log.archive') AND event IN (SELECT value FROM json_each(?))
-"""
+LOG_TRACES = f"{TRACES.replace('NOT INDEXED', 'INDEXED BY trace_log')} AND {_IS_OF_LOG}"
 DROP_TRACES = "DELETE FROM trace"
 TRACES_OF_AGENT = """
 SELECT * FROM trace

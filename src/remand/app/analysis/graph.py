@@ -133,13 +133,13 @@ def _figures(nodes: Counter[str], edges: Counter[str], conflicts: int) -> dict[s
     return {
         "nodes": nodes.total(),
         "edges": edges.total(),
-        "by_node_type": _ordered(nodes),
-        "by_edge_type": _ordered(edges),
+        "by_node_type": _counts_in_order(nodes),
+        "by_edge_type": _counts_in_order(edges),
         "conflicts": conflicts,
     }
 
 
-def _ordered(counts: Counter[str]) -> dict[str, int]:
+def _counts_in_order(counts: Counter[str]) -> dict[str, int]:
     return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
 
 
