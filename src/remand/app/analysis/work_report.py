@@ -1,4 +1,4 @@
-"""Reports on work: rejections, questions, rework, time in each status, and what runs cost."""
+"""Reports on work: rejections, questions, the state of tasks, and what runs cost."""
 
 from __future__ import annotations
 
