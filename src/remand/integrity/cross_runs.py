@@ -16,7 +16,7 @@ from remand.integrity.changeset import Changeset, PlacedTest
 from remand.integrity.comparison import Comparison, FileDiff
 from remand.integrity.harness import harness_paths, is_steering_path
 from remand.integrity.paths import is_collected_path, is_test_path, language_of
-from remand.integrity.readers.cases import BOUNDED, NOTHING, ParsedTest
+from remand.integrity.readers.cases import BOUNDED, EXACT, NOTHING, ParsedTest
 from remand.integrity.readers.names import defined_names
 from remand.integrity.rules.missing_tests import (
     RAN_OUTCOMES,
@@ -342,7 +342,7 @@ def _is_expectation_changed(one: PlacedTest, other: PlacedTest) -> bool:
     before, after = one.case, other.case
     if after.proofs < before.proofs or before.literals - after.literals or _has_way_past(before, after):
         return True
-    if _levelling_calls(other) - before.calls:
+    if _levelling_calls(other) - before.calls or _compares_fewer_names(one, other):
         return True
     bodies = [_VALUE.sub("", case.body) for case in (before, after)]
     if not one.view.path.endswith(".py") and before.body != after.body and bodies[0] == bodies[1]:
@@ -358,6 +358,32 @@ def _is_expectation_changed(one: PlacedTest, other: PlacedTest) -> bool:
         return True
     old = {literal for item in before.assertions for literal in item.literals}
     return bool(old - {literal for item in after.assertions for literal in item.literals})
+
+
+_NAMES = re.compile(r'"(?:[^"\\]|\\.)*"|`[^`]*`|(\.?)\b([A-Za-z_]\w*)\b(?!\s*[(!])')
+"""Texts, and the names in an expression that are not called; with a dot before those of members."""
+
+
+def _compares_fewer_names(one: PlacedTest, other: PlacedTest) -> bool:
+    """True for a test of Go or Rust that compared a field, a column or a variable exactly which it still has, or a field that it has no more."""
+    if not one.view.path.endswith((".go", ".rs")):
+        return False
+    before, after = (
+        {
+            (bool(found[1]), found[2])
+            for item in placed.case.assertions
+            if item.strength >= EXACT
+            for found in _NAMES.finditer(item.text)
+            if found[2]
+        }
+        for placed in (one, other)
+    )
+    had = {name for _, name in after}
+    return any(
+        name not in had and (is_member or name in other.case.words)
+        for is_member, name in before
+        if after and name not in other.case.calls
+    )
 
 
 _LEAVES = re.compile(
@@ -395,6 +421,7 @@ def _is_weakened(changeset: Changeset, path: str, test_id: str) -> bool:
                 or _proves_less(before, after)
                 or _asks_more_often(changeset, before.case, after.case)
                 or bool((after.case.calls - before.case.calls) & _LEVELLERS)
+                or _compares_fewer_names(before, after)
             )
     gone = [placed for placed in changeset.test_pairs.gone if is_test_id_of(placed, test_id)]
     return bool(gone) and not any(is_loss_explained(changeset, placed) for placed in gone)

@@ -284,6 +284,31 @@ def test_a_red_test_of_fewer_values_or_without_their_order_was_made_to_fit(old: 
     assert judge_base_tests(Comparison(changes=(PRODUCT, renamed)), runs) == ()
 
 
+ROWS = (
+    "#[test]\nfn rows() {\n    for (path, names, filters) in ROWS {\n        let got = split(path);\n"
+    "        assert_eq!((got.names, got.filters), (*names, *filters));\n    }\n}\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("new", "code"),
+    [
+        ("assert_eq!(got.names, *names);\n        assert!(got.filters.len() >= filters.len());", "fits"),
+        ("assert_eq!(got.names, *names);", "fits"),
+        ("assert_eq!((got.names, got.filters, 1), (*names, *filters, 1));", ""),
+    ],
+)
+@pytest.mark.parametrize("base", ["failed", "passed"])
+def test_a_column_or_field_that_is_no_longer_compared_exactly_counts(base: str, new: str, code: str) -> None:
+    ran = {"on_base": base, "on_head": "passed", "crossed": "failed"}
+    ids = {name: (TestOutcome(id="m/tests/m.rs::rows", outcome=one),) for name, one in ran.items()}
+    text = ROWS.replace("assert_eq!((got.names, got.filters), (*names, *filters));", new)
+    change = modified("tests/m.rs", ROWS, text)
+    found = judge_base_tests(Comparison(changes=(PRODUCT, change)), TestRuns(**ids))
+    held = [item.code for item in found if item.weight is Weight.HELD]
+    assert held == (["expectation_fits_fault" if base == "failed" else "base_test_fails"] if code else [])
+
+
 def test_a_module_of_tests_is_put_into_the_product_of_another_side() -> None:
     base = "fn f() {}\n\n#[cfg(test)]\nmod tests {\n    fn old() {}\n}\n"
     head = "fn f() { g() }\n\n#[cfg(test)]\nmod tests {\n    fn new() {}\n}\n"

@@ -30,6 +30,7 @@ from remand.integrity.altered_expectations import (
 )
 from remand.integrity.altered_inputs import (
     FAR,
+    LONGER,
     NEAR,
     Alteration,
     AlteredRuns,
@@ -67,8 +68,10 @@ from remand.integrity.harness import harness_paths, merge_configuration, mixed_p
 from remand.integrity.mutants import (
     break_changed_functions,
     find_indifferent_tests,
+    find_replaced_calls,
     judge_broken_runs,
     judge_indifferent_tests,
+    judge_replaced_calls,
     notices_broken_code,
 )
 from remand.integrity.paths import follow_links, is_product_path, is_test_path
@@ -189,7 +192,7 @@ class Examination:
     def _cross_check(self, run: GateRun, sides: Sequence[TestSides], pool: Executor) -> list[Suspicion]:
         """The findings from running the tests of one side on the code of the other, within the time for extra runs."""
         checks = plan_cross_checks(self._comparison, *self._paths)
-        asked: list[tuple[TestSides, _JudgeRuns, str, Future[GateMeasurement]]] = []
+        asked: list[tuple[TestSides, RunCheck, _JudgeRuns, str, Future[GateMeasurement]]] = []
         found: list[Suspicion] = []
         noticing: set[str] = set()
         for side in sides:
@@ -205,7 +208,7 @@ class Examination:
                     retries = side.gate.retries if kind is RunCheck.BASE_TESTS else 0
                     short = side._replace(gate=side.short_gate(cost, retries))
                     future = pool.submit(run.measure, short.gate, tree, files=files)
-                    asked.append((short, judge, tree, future))
+                    asked.append((short, kind, judge, tree, future))
                 else:
                     found.append(make_left_out(kind, side.gate.name, cost))
             if RunCheck.MUTANTS in self._policy.runs:
@@ -222,7 +225,7 @@ class Examination:
                 crossed = next(
                     (
                         future
-                        for one, judge, _, future in asked
+                        for one, _, judge, _, future in asked
                         if one.gate.name == side.gate.name and judge is judge_new_tests
                     ),
                     None,
@@ -230,10 +233,12 @@ class Examination:
                 suspicions, notices_faults = self._judge_mutants(run, side, checks.from_head, crossed)
                 found += suspicions
                 noticing |= {side.gate.name} if notices_faults else set()
-        for side, judge, tree, future in asked:
+        for side, kind, judge, tree, future in asked:
             found += self._judge_crossed(
                 run, side, judge, tree, future.result(), notices_faults=side.gate.name in noticing
             )
+            if kind is RunCheck.BASE_TESTS and RunCheck.MUTANTS in self._policy.runs:
+                found += self._judge_replaced_calls(run, side, future.result())
         return found
 
     def _judge_general_paths(self, run: GateRun, side: TestSides) -> list[Suspicion]:
@@ -273,7 +278,7 @@ class Examination:
             if found := judge_reversed(self._changed_product, *side.watched, *after):
                 return found
         known = known_words(Changeset(self._comparison)) if is_braced else frozenset()
-        for steps in (NEAR,) if is_braced else (NEAR, FAR) if texts else ():
+        for steps in (NEAR, LONGER) if is_braced else (NEAR, FAR) if texts else ():
             runs = AlteredRuns(*side.watched, steps, texts)
             for step in steps:
                 alteration = (
@@ -323,13 +328,15 @@ class Examination:
         return next(changed, "")
 
     @cached_property
-    def _product_text(self) -> str:
-        """The code of the product, up to a limit on its files."""
+    def _product_files(self) -> dict[str, str]:
+        """The files of the product, up to a limit on their number."""
         paths = (path for path in self._paths[1] if is_product_path(path))
         chosen = sorted(paths, key=lambda path: path not in self._changed_paths)[:MAX_READ_ALONG]
-        return "\n".join(
-            (self._mirror.file(self._tree, one) or b"").decode("utf-8", "replace") for one in chosen
-        )
+        return {one: (self._mirror.file(self._tree, one) or b"").decode("utf-8", "replace") for one in chosen}
+
+    @cached_property
+    def _product_text(self) -> str:
+        return "\n".join(self._product_files.values())
 
     def _with_modules_of_base(self, altered: Mapping[str, bytes]) -> dict[str, bytes]:
         """Altered tests for the base: of a file of Rust that holds the product, too, their module alone."""
@@ -435,6 +442,21 @@ class Examination:
         on_base = crossed.result().found if crossed and broken.are_old else None
         runs["crossed"] = on_base.tests if on_base else ()
         return indifferent or judge_broken_runs(self._comparison, broken.names, runs), False
+
+    def _judge_replaced_calls(
+        self, run: GateRun, side: TestSides, crossed: GateMeasurement
+    ) -> Sequence[Suspicion]:
+        """Tests that only the head's version lets pass, and that need nothing of what they called on the base."""
+        if crossed.found is None:
+            return ()
+        runs = side.runs(crossed.found.tests)
+        product = {path: text for path, text in self._product_files.items() if is_braced_path(path)}
+        tests, broken = find_replaced_calls(self._comparison, runs, product) if product else ((), {})
+        if not tests or not side.left.covers(side.seconds):
+            return ()
+        tree = self._mirror.with_files(self.judged_tree, broken)
+        measured = self._measure(run, side, side.short_gate(side.seconds), tree)
+        return judge_replaced_calls(self._comparison, tests, measured.tests) if measured else ()
 
     def _crossed_trees(
         self, checks: CrossChecks
