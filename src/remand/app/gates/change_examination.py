@@ -37,11 +37,13 @@ from remand.integrity.altered_inputs import (
     alter_questions,
     counts_calls,
     find_altered_files,
+    find_mended,
     find_unasked,
     is_braced_path,
     judge_questions,
     judge_reversed,
     known_words,
+    name_in_file,
     reverse_rows,
     reverse_tests,
 )
@@ -57,6 +59,7 @@ from remand.integrity.cross_runs import (
     plan_cross_checks,
     with_test_module,
 )
+from remand.integrity.dropped_errors import find_dropped_errors, judge_dropped_errors
 from remand.integrity.examination import examine, integrity_result
 from remand.integrity.general_paths import (
     find_general_paths,
@@ -217,6 +220,7 @@ class Examination:
                 found += self._judge_altered_expectations(run, side)
                 if not special:
                     found += self._judge_altered_inputs(run, side)
+                found += self._judge_dropped_errors(run, side)
                 if not any(one.code == "answer_fits_tests" for one in found):
                     found += self._judge_questions(run, side)
             if RunCheck.MUTANTS in self._policy.runs and (
@@ -250,14 +254,25 @@ class Examination:
                 break
             tests: Sequence[TestOutcome] = ()
             if one.special_only:
-                special = self._tests_with(run, side, one.path, one.special_only)
+                special = self._tests_with(run, side, {one.path: one.special_only})
                 tests = special_only_tests(one, side.on_base, side.on_head, special)
             if tests or (one.is_identified and side.left.covers(side.seconds)):
-                broken = self._tests_with(run, side, one.path, one.crashing)
+                broken = self._tests_with(run, side, {one.path: one.crashing})
                 found += judge_special_only(one, tests, broken) or judge_identified(
                     one, side.on_base, side.on_head, broken
                 )
         return found
+
+    def _judge_dropped_errors(self, run: GateRun, side: TestSides) -> Sequence[Suspicion]:
+        """What mended tests of Go and Rust say when errors that the change drops are heard."""
+        mended = find_mended(*side.watched)
+        dropped = find_dropped_errors(self._comparison) if mended else ()
+        if not dropped or not side.left.covers(side.seconds):
+            return ()
+        tests = self._tests_with(run, side, {one.path: one.heard for one in dropped})
+        paths = [path for path in self._paths[1] if any(name_in_file(path, test_id) for test_id in mended)]
+        texts = {path: self._head_text(path) for path in paths}
+        return judge_dropped_errors(dropped, mended, tests, texts)
 
     def _judge_altered_inputs(self, run: GateRun, side: TestSides) -> Sequence[Suspicion]:
         """What the tests that the change mended say on both sides when they ask for something else."""
@@ -316,10 +331,10 @@ class Examination:
 
     def _mended_files(self, side: TestSides) -> dict[str, str]:
         """The texts of the files of tests that the change mended."""
-        return {
-            path: (self._mirror.file(self._tree, path) or b"").decode("utf-8", "replace")
-            for path in find_altered_files(self._paths[1], *side.watched)
-        }
+        return {path: self._head_text(path) for path in find_altered_files(self._paths[1], *side.watched)}
+
+    def _head_text(self, path: str) -> str:
+        return (self._mirror.file(self._tree, path) or b"").decode("utf-8", "replace")
 
     @property
     def _changed_product(self) -> str:
@@ -388,10 +403,10 @@ class Examination:
         return measured.watched if measured else ()
 
     def _tests_with(
-        self, run: GateRun, side: TestSides, path: str, content: bytes
+        self, run: GateRun, side: TestSides, files: Mapping[str, bytes]
     ) -> tuple[TestOutcome, ...]:
-        """The results of all tests of a gate with one file of the head changed."""
-        tree = self._mirror.with_files(self.judged_tree, {path: content})
+        """The results of all tests of a gate with some files of the head changed."""
+        tree = self._mirror.with_files(self.judged_tree, files)
         measured = self._measure(run, side, side.short_gate(side.seconds), tree)
         return measured.tests if measured else ()
 
@@ -454,9 +469,7 @@ class Examination:
         tests, broken = find_replaced_calls(self._comparison, runs, product) if product else ((), {})
         if not tests or not side.left.covers(side.seconds):
             return ()
-        tree = self._mirror.with_files(self.judged_tree, broken)
-        measured = self._measure(run, side, side.short_gate(side.seconds), tree)
-        return judge_replaced_calls(self._comparison, tests, measured.tests) if measured else ()
+        return judge_replaced_calls(self._comparison, tests, self._tests_with(run, side, broken))
 
     def _crossed_trees(
         self, checks: CrossChecks
