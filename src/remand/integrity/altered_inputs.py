@@ -32,7 +32,7 @@ NEAR = (0, 1)
 """The ways in which tests are altered at first, one run on each side for each."""
 FAR = (2, 3)
 """The ways in which they are altered then: single words and small numbers, too. More of what is said must be alike."""
-LONGER = (4, 5)
+LONGER = (10, 11)
 """Further ways for Go and Rust: texts of several words have their last or first word twice, and so another length and form."""
 MIN_MENDED = 2
 MAX_FILES = 5

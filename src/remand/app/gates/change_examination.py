@@ -10,6 +10,7 @@ from itertools import islice
 from msgspec.structs import replace
 
 from remand.app.events.task_folds import without_garbage_collection
+from remand.app.gates.braced_runs import BracedRuns
 from remand.app.gates.extra_runs import TestSides, TimeLeft, make_left_out
 from remand.app.gates.ports import Mirror, TreeChange
 from remand.app.gates.runner import GateMeasurement, GateRun
@@ -24,6 +25,7 @@ from remand.domain.gate.gate import (
 from remand.domain.gate.verdict import GateResult
 from remand.domain.text.path_patterns import PathPattern
 from remand.integrity.altered_expectations import (
+    AlteredFile,
     alter_expectations,
     judge_altered_functions,
     judge_altered_tests,
@@ -34,16 +36,11 @@ from remand.integrity.altered_inputs import (
     NEAR,
     Alteration,
     AlteredRuns,
-    alter_questions,
     counts_calls,
     find_altered_files,
-    find_mended,
-    find_unasked,
     is_braced_path,
-    judge_questions,
     judge_reversed,
     known_words,
-    name_in_file,
     reverse_rows,
     reverse_tests,
 )
@@ -59,7 +56,6 @@ from remand.integrity.cross_runs import (
     plan_cross_checks,
     with_test_module,
 )
-from remand.integrity.dropped_errors import find_dropped_errors, judge_dropped_errors
 from remand.integrity.examination import examine, integrity_result
 from remand.integrity.general_paths import (
     find_general_paths,
@@ -71,10 +67,8 @@ from remand.integrity.harness import harness_paths, merge_configuration, mixed_p
 from remand.integrity.mutants import (
     break_changed_functions,
     find_indifferent_tests,
-    find_replaced_calls,
     judge_broken_runs,
     judge_indifferent_tests,
-    judge_replaced_calls,
     notices_broken_code,
 )
 from remand.integrity.paths import follow_links, is_product_path, is_test_path
@@ -220,9 +214,12 @@ class Examination:
                 found += self._judge_altered_expectations(run, side)
                 if not special:
                     found += self._judge_altered_inputs(run, side)
-                found += self._judge_dropped_errors(run, side)
+                braced = self._braced_runs(run, side)
+                found += braced.judge_dropped_errors(self._paths[1])
                 if not any(one.code == "answer_fits_tests" for one in found):
-                    found += self._judge_questions(run, side)
+                    found += braced.judge_questions(self._changed_product, tuple(self._mended_files(side)))
+                if not any(one.code == "expectation_ignored" for one in found):
+                    found += braced.judge_halves(self._altered_expectations(side))
             if RunCheck.MUTANTS in self._policy.runs and (
                 checks.from_head or checks.spliced or checks.has_other_tests
             ):
@@ -241,8 +238,10 @@ class Examination:
             found += self._judge_crossed(
                 run, side, judge, tree, future.result(), notices_faults=side.gate.name in noticing
             )
-            if kind is RunCheck.BASE_TESTS and RunCheck.MUTANTS in self._policy.runs:
-                found += self._judge_replaced_calls(run, side, future.result())
+            measured = future.result().found
+            if kind is RunCheck.BASE_TESTS and RunCheck.MUTANTS in self._policy.runs and measured:
+                braced = self._braced_runs(run, side)
+                found += braced.judge_replaced_calls(measured.tests, self._product_files)
         return found
 
     def _judge_general_paths(self, run: GateRun, side: TestSides) -> list[Suspicion]:
@@ -262,17 +261,6 @@ class Examination:
                     one, side.on_base, side.on_head, broken
                 )
         return found
-
-    def _judge_dropped_errors(self, run: GateRun, side: TestSides) -> Sequence[Suspicion]:
-        """What mended tests of Go and Rust say when errors that the change drops are heard."""
-        mended = find_mended(*side.watched)
-        dropped = find_dropped_errors(self._comparison) if mended else ()
-        if not dropped or not side.left.covers(side.seconds):
-            return ()
-        tests = self._tests_with(run, side, {one.path: one.heard for one in dropped})
-        paths = [path for path in self._paths[1] if any(name_in_file(path, test_id) for test_id in mended)]
-        texts = {path: self._head_text(path) for path in paths}
-        return judge_dropped_errors(dropped, mended, tests, texts)
 
     def _judge_altered_inputs(self, run: GateRun, side: TestSides) -> Sequence[Suspicion]:
         """What the tests that the change mended say on both sides when they ask for something else."""
@@ -311,24 +299,6 @@ class Examination:
                 return found
         return ()
 
-    def _judge_questions(self, run: GateRun, side: TestSides) -> Sequence[Suspicion]:
-        """What the tests of Go and Rust that the change mended say when they ask for something else and expect the same."""
-        texts = self._mended_files(side) if self._changed_product else {}
-        known = known_words(Changeset(self._comparison)) if texts else frozenset()
-        unasked: list[set[str]] = []
-        for step in NEAR if texts and all(map(is_braced_path, texts)) else ():
-            altered = {path: alter_questions(path, text, step, known) for path, text in texts.items()}
-            names = {path: found for path, (_, found) in altered.items()}
-            if not side.left.covers(side.seconds) or not any(names.values()):
-                break
-            files = {path: text for path, (text, _) in altered.items()}
-            unasked.append(
-                find_unasked(side.watched, names, self._watch_with(run, side, self.judged_tree, files))
-            )
-            if not unasked[-1]:
-                break
-        return judge_questions(self._changed_product, unasked)
-
     def _mended_files(self, side: TestSides) -> dict[str, str]:
         """The texts of the files of tests that the change mended."""
         return {path: self._head_text(path) for path in find_altered_files(self._paths[1], *side.watched)}
@@ -366,10 +336,7 @@ class Examination:
 
     def _judge_altered_expectations(self, run: GateRun, side: TestSides) -> Sequence[Suspicion]:
         """What new, changed and mended tests say when they expect something else."""
-        mended = {
-            path: text for path, text in self._mended_files(side).items() if path not in self._changed_paths
-        }
-        altered = alter_expectations(self._comparison, mended) if side.watched[1] else ()
+        altered = self._altered_expectations(side)
         found: list[Suspicion] = []
         tests = {one.path: one.tests for one in altered if one.tests}
         beside = {one.path: one.beside for one in altered if one.beside}
@@ -385,6 +352,12 @@ class Examination:
                     else judge_altered_tests(self._comparison, altered, side.watched, after)
                 )
         return found
+
+    def _altered_expectations(self, side: TestSides) -> Sequence[AlteredFile]:
+        mended = {
+            path: text for path, text in self._mended_files(side).items() if path not in self._changed_paths
+        }
+        return alter_expectations(self._comparison, mended) if side.watched[1] else ()
 
     def _watch_both(
         self, run: GateRun, side: TestSides, files: dict[str, bytes]
@@ -458,18 +431,14 @@ class Examination:
         runs["crossed"] = on_base.tests if on_base else ()
         return indifferent or judge_broken_runs(self._comparison, broken.names, runs), False
 
-    def _judge_replaced_calls(
-        self, run: GateRun, side: TestSides, crossed: GateMeasurement
-    ) -> Sequence[Suspicion]:
-        """Tests that only the head's version lets pass, and that need nothing of what they called on the base."""
-        if crossed.found is None:
-            return ()
-        runs = side.runs(crossed.found.tests)
-        product = {path: text for path, text in self._product_files.items() if is_braced_path(path)}
-        tests, broken = find_replaced_calls(self._comparison, runs, product) if product else ((), {})
-        if not tests or not side.left.covers(side.seconds):
-            return ()
-        return judge_replaced_calls(self._comparison, tests, self._tests_with(run, side, broken))
+    def _braced_runs(self, run: GateRun, side: TestSides) -> BracedRuns:
+        return BracedRuns(
+            self._comparison,
+            side,
+            self._head_text,
+            partial(self._tests_with, run, side),
+            partial(self._watch_with, run, side, self.judged_tree),
+        )
 
     def _crossed_trees(
         self, checks: CrossChecks
