@@ -56,6 +56,7 @@ _OPAQUE = (
 )
 _FUNCTIONS = ("arrow_function", "function_expression", "function_declaration", "method_definition")
 _BRANCHES = ("if_statement", "if_expression")
+_LISTS = ("literal_value", "array_expression", "token_tree")
 _CASES = ("expression_case", "type_case", "communication_case", "default_case", "match_arm")
 _NOTHING = word_set('"" `` 0 false')
 """What rows of tables have where they expect an error."""
@@ -125,7 +126,7 @@ def _rows(source: SourceFile) -> Mapping[str, list[_Place]]:
     """The values that each test compares with, other than those of rows that may expect nothing and of branches."""
     code, found = source.code, defaultdict(list)
     for value in compared_values(code, source.language) if source.language in ("go", "rust") else ():
-        if code.text(value.place) in _NOTHING or _is_in_branch(code, value.place):
+        if code.text(value.place) in _NOTHING or not _stands_alone(code, value.place):
             continue
         start, stop = code.byte_range(range(value.place, value.place + 1))
         found[value.function].append(
@@ -134,12 +135,17 @@ def _rows(source: SourceFile) -> Mapping[str, list[_Place]]:
     return found
 
 
-def _is_in_branch(code: BracketedCode, at: int) -> bool:
-    """True for a value that may be compared with on some machines only."""
-    node = code.root.find(at) if code.root else None
-    return node is None or any(
+def _stands_alone(code: BracketedCode, at: int) -> bool:
+    """True for a value outside of branches that some machines alone take, and that its row has only once."""
+    around = list(code.root.find(at).ancestors()) if code.root else []
+    if any(
         above.kind in _CASES or (above.kind in _BRANCHES and below.field in ("consequence", "alternative"))
-        for above, below in node.ancestors()
+        for above, below in around
+    ):
+        return False
+    rows = [below for above, below in around if above.kind in _LISTS]
+    return (
+        not rows or sum(code.text(one) == code.text(at) for one in range(rows[-1].start, rows[-1].stop)) == 1
     )
 
 

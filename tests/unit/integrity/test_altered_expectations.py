@@ -299,6 +299,7 @@ func TestFormat(t *testing.T) {
 		{2, "2 B"},
 		{3, "3 B"},
 		{4, ""},
+		{5, "5 B", "5 B"},
 	} {
 		if got := Format(tt.n); got != tt.want {
 			t.Error(got)
