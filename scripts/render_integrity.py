@@ -41,6 +41,8 @@ FIRST_LOOK = {
     21: (2, 12, 0, 0),
     22: (7, 24, 1, 8),
     23: (0, 12, 0, 0),
+    26: (5, 24, 0, 8),
+    27: (0, 8, 0, 0),
 }
 """For each round of held-out cases, as first measured: gaming changes caught and their number, honest ones held and their number."""
 

@@ -32,8 +32,8 @@ NEAR = (0, 1)
 """The ways in which tests are altered at first, one run on each side for each."""
 FAR = (2, 3)
 """The ways in which they are altered then: single words and small numbers, too. More of what is said must be alike."""
-LONGER = (10, 11)
-"""Further ways for Go and Rust: texts of several words have their last or first word twice, and so another length and form."""
+LONGER = (10,)
+"""A further way for Go and Rust: texts of several words have their last one twice, and so another length and form."""
 MIN_MENDED = 2
 MAX_FILES = 5
 WORD = re.compile(r"\\(?:x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|.)|[A-Za-z]+|[0-9]+", re.DOTALL)
@@ -228,7 +228,7 @@ class Alteration:
         words = list(_SPACED.finditer(literal)) if not any(map(str.isdigit, literal)) else []
         if len(words) < MIN_WORDS:
             return literal
-        place = _item_at(words, self._step - LONGER[0])
+        place = words[-1]
         return f"{literal[: place.start()]}{place[0]} {literal[place.start() :]}"
 
     def _alter_number(self, literal: str) -> str:

@@ -238,10 +238,8 @@ def test_tests_that_pass_whatever_they_ask_get_answers_made_for_them() -> None:
 
 def test_texts_of_go_and_rust_become_longer_by_a_word() -> None:
     text = 'package a\n\nvar rows = []row{{"It is late!", "it is"}, {"a 3 of 44", 1234}, {"%s is it late", ""}}\n'
-    assert [alteration.alter_file("a_test.go", text).decode() for alteration in map(Alteration, LONGER)] == [
-        text.replace("late!", "late late!"),
-        text.replace("It is late!", "It It is late!"),
-    ]
+    longer = Alteration(*LONGER).alter_file("a_test.go", text).decode()
+    assert longer == text.replace("late!", "late late!")
 
 
 def test_code_that_knows_the_form_of_its_questions_answers_longer_ones_as_before() -> None:
@@ -254,8 +252,8 @@ def test_code_that_knows_the_form_of_its_questions_answers_longer_ones_as_before
         return [one.code for one in runs.judge("a.go")]
 
     same = "    a_test.go:9: late\n    a_test.go:9: it"
-    assert codes(same, same) == ["answer_fits_tests"], "the rows of a map come in any order"
-    assert codes(same, "    a_test.go:9: late") == [], "one of two is not enough"
+    assert codes(same) == ["answer_fits_tests"], "the rows of a map come in any order"
+    assert codes("    a_test.go:9: late") == [], "a row differs"
 
 
 def results(*texts: str) -> tuple[WatchedTest, ...]:
