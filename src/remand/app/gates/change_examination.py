@@ -317,7 +317,7 @@ class Examination:
         """The files of the product, up to a limit on their number."""
         paths = (path for path in self._paths[1] if is_product_path(path))
         chosen = sorted(paths, key=lambda path: path not in self._changed_paths)[:MAX_READ_ALONG]
-        return {one: (self._mirror.file(self._tree, one) or b"").decode("utf-8", "replace") for one in chosen}
+        return {path: self._head_text(path) for path in chosen}
 
     @cached_property
     def _product_text(self) -> str:
