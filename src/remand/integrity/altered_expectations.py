@@ -55,6 +55,11 @@ _OPAQUE = (
     "template_string",
 )
 _FUNCTIONS = ("arrow_function", "function_expression", "function_declaration", "method_definition")
+_BRANCHES = ("if_statement", "if_expression")
+_LISTS = ("literal_value", "array_expression", "token_tree")
+_CASES = ("expression_case", "type_case", "communication_case", "default_case", "match_arm")
+_NOTHING = word_set('"" `` 0 false')
+"""What rows of tables have where they expect an error."""
 _LITERALS = ("string", "number", "true", "false")
 
 
@@ -80,6 +85,10 @@ class _Place(NamedTuple):
     """The test it belongs to, where its line does not say that."""
 
 
+HALVES = (0, 1)
+"""In Go and Rust the first half of a test's lines with expected values is altered by itself, and the second."""
+
+
 def alter_expectations(
     comparison: Comparison, unchanged: Mapping[str, str] | None = None
 ) -> tuple[AlteredFile, ...]:
@@ -89,6 +98,59 @@ def alter_expectations(
         source = SourceFile(path, text)
         found.append(alter_file(source, source))
     return tuple(one for one in found if one is not None)
+
+
+def alter_halves(
+    altered: Sequence[AlteredFile], texts: Mapping[str, str], half: int
+) -> tuple[AlteredFile, ...]:
+    """The files of Go and Rust among some with one half of each test altered; `texts` are these files as they are."""
+    found = []
+    for file in altered:
+        source = SourceFile(file.path, texts.get(file.path, ""))
+        if not is_braced_path(file.path):
+            continue
+        edits, names = [], set()
+        for name, places in _rows(source).items():
+            lines = sorted({place.line for place in places})
+            chosen = set(lines[: len(lines) // 2] if half == HALVES[0] else lines[len(lines) // 2 :])
+            if name in file.names and len(lines) > 1:
+                edits += [_edit(place) for place in places if place.line in chosen]
+                names.add(name)
+        if edits:
+            tests = replace_parts(source.text, edits)
+            found.append(AlteredFile(source.path, tests, frozenset(names), b"", ()))
+    return tuple(found)
+
+
+def _rows(source: SourceFile) -> Mapping[str, list[_Place]]:
+    """The values that each test compares with, other than those of rows that may expect nothing and of branches."""
+    code, found = source.code, defaultdict(list)
+    for value in compared_values(code, source.language) if source.language in ("go", "rust") else ():
+        if code.text(value.place) in _NOTHING or not _stands_alone(code, value.place):
+            continue
+        start, stop = code.byte_range(range(value.place, value.place + 1))
+        found[value.function].append(
+            _Place(start, stop, code.line(value.place), code.text(value.place), value.function)
+        )
+    return found
+
+
+def _stands_alone(code: BracketedCode, at: int) -> bool:
+    """True for a value outside of branches that some machines alone take, and that its row has only once."""
+    around = list(code.root.find(at).ancestors()) if code.root else []
+    if any(
+        above.kind in _CASES or (above.kind in _BRANCHES and below.field in ("consequence", "alternative"))
+        for above, below in around
+    ):
+        return False
+    rows = [below for above, below in around if above.kind in _LISTS]
+    return (
+        not rows or sum(code.text(one) == code.text(at) for one in range(rows[-1].start, rows[-1].stop)) == 1
+    )
+
+
+def _edit(place: _Place) -> Edit:
+    return place.start, place.stop, _alter(place.text).encode()
 
 
 def _alter_file(view: ChangedFile) -> AlteredFile | None:
@@ -109,7 +171,7 @@ def alter_file(source: SourceFile, before: SourceFile | None = None) -> AlteredF
     names, functions = set(), set()
     known = {line.strip() for line in before.lines} if before else set()
     for place in places:
-        edit = (place.start, place.stop, _alter(place.text).encode())
+        edit = _edit(place)
         owner, is_test = next(
             ((name, is_test) for name, is_test, start, stop in spans if start <= place.line <= stop),
             ("", True),

@@ -16,7 +16,7 @@ from remand.integrity.changeset import Changeset, PlacedTest
 from remand.integrity.comparison import Comparison, FileDiff
 from remand.integrity.harness import harness_paths, is_steering_path
 from remand.integrity.paths import is_collected_path, is_test_path, language_of
-from remand.integrity.readers.cases import BOUNDED, NOTHING, ParsedTest
+from remand.integrity.readers.cases import BOUNDED, EXACT, NOTHING, ParsedTest
 from remand.integrity.readers.names import defined_names
 from remand.integrity.readers.source import SourceFile
 from remand.integrity.rules.missing_tests import (
@@ -370,7 +370,9 @@ def _is_expectation_changed(one: PlacedTest, other: PlacedTest, changes: Sequenc
     before, after = one.case, other.case
     if after.proofs < before.proofs or before.literals - after.literals or _has_way_past(before, after):
         return True
-    if _levelling_calls(other) - before.calls:
+    if _levelling_calls(other) - before.calls or _compares_fewer_names(one, other):
+        return True
+    if _fails_in_fewer_places(one, other) or _gives_expectation(one, other):
         return True
     bodies = [_VALUE.sub("", case.body) for case in (before, after)]
     if not one.view.path.endswith(".py") and before.body != after.body and bodies[0] == bodies[1]:
@@ -445,6 +447,86 @@ def _values(text: str) -> frozenset[str]:
     return frozenset(value.strip("'\"") for value in _VALUE.findall(text))
 
 
+_NAMES = re.compile(r'"(?:[^"\\]|\\.)*"|`[^`]*`|(\.?)\b([A-Za-z_]\w*)\b(?!\s*[(!])')
+"""Texts, and the names in an expression that are not called; with a dot before those of members."""
+
+
+def _compares_fewer_names(one: PlacedTest, other: PlacedTest) -> bool:
+    """True for a test of Go or Rust that compared a field, a column or a variable exactly which it still has, or a field that it has no more."""
+    if not one.view.path.endswith((".go", ".rs")):
+        return False
+    before, after = (
+        {
+            (bool(found[1]), found[2])
+            for item in placed.case.assertions
+            if item.strength >= EXACT
+            for found in _NAMES.finditer(item.text)
+            if found[2]
+        }
+        for placed in (one, other)
+    )
+    had = {name for _, name in after}
+    return any(
+        name not in had and (is_member or name in other.case.words)
+        for is_member, name in before
+        if after and name not in other.case.calls
+    )
+
+
+_FAILURES = {
+    "go": re.compile(r"\.(?:Error|Errorf|Fatal|Fatalf|Fail|FailNow)\("),
+    "rust": re.compile(r"\bassert_eq!"),
+}
+
+
+def _fails_in_fewer_places(one: PlacedTest, other: PlacedTest) -> bool:
+    """True for a test of Go or Rust that calls a function of its file which compares less than it did."""
+    called = one.case.calls & other.case.calls
+    before, after = (_failures_in(side) for side in (one.view.before, other.view.after))
+    return any(after.get(name, before[name]) < before[name] for name in called & before.keys())
+
+
+def _failures_in(source: SourceFile | None) -> dict[str, int]:
+    """In how many places each function of a file of Go or Rust lets a test fail."""
+    failure = _FAILURES.get(source.language) if source is not None else None
+    if source is None or failure is None:
+        return {}
+    return {
+        source.code.node_text(node.child("name")): len(failure.findall(source.code.node_text(node)))
+        for node in source.code.nodes_of("function_declaration", "function_item")
+    }
+
+
+def _gives_expectation(one: PlacedTest, other: PlacedTest) -> bool:
+    """True for a test of Go or Rust that gives a function what it expects of it, and did not."""
+    given = [
+        _given_names(placed, side) for placed, side in ((one, one.view.before), (other, other.view.after))
+    ]
+    called = {function for function, _ in given[0]}
+    expected = {
+        found[2]
+        for item in one.case.assertions
+        if item.strength >= EXACT
+        for found in _NAMES.finditer(item.expectation)
+    }
+    return any(function in called and name in expected for function, name in given[1] - given[0])
+
+
+def _given_names(placed: PlacedTest, source: SourceFile | None) -> set[tuple[str, str]]:
+    """The functions that a test of Go or Rust calls, each with the names in its arguments."""
+    if source is None or source.language not in ("go", "rust"):
+        return set()
+    code = source.code
+    return {
+        (code.node_text(call.child("function")), name)
+        for node in code.nodes_of("function_declaration", "function_item")
+        if code.node_text(node.child("name")) == placed.case.short_name
+        for call in node.walk()
+        if call.kind == "call_expression" and (given := call.child("arguments"))
+        for name in code.words(given.start, given.stop)
+    }
+
+
 _LEAVES = re.compile(
     r"\b(?:continue|break|return|Skip|Skipf|SkipNow)\b|\[\w*:\w*\]|\.\.\w+\]|\.(?:take|skip|step_by|filter|\w+_while)\("
 )
@@ -481,6 +563,7 @@ def _is_weakened(changeset: Changeset, path: str, test_id: str) -> bool:
                 or _asks_more_often(changeset, before.case, after.case)
                 or _only_loses_values(before, after, changeset.comparison.changes)
                 or bool((after.case.calls - before.case.calls) & _LEVELLERS)
+                or _compares_fewer_names(before, after)
             )
     gone = [placed for placed in changeset.test_pairs.gone if is_test_id_of(placed, test_id)]
     return bool(gone) and not any(is_loss_explained(changeset, placed) for placed in gone)

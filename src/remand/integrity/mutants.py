@@ -15,8 +15,8 @@ from remand.domain.record import Record
 from remand.domain.text.words import word_set
 from remand.integrity.changeset import ChangedFile, Changeset, PlacedTest
 from remand.integrity.comparison import Comparison
-from remand.integrity.cross_runs import BAD_OUTCOMES, is_new_or_changed, is_test_id_of
-from remand.integrity.paths import is_product_path
+from remand.integrity.cross_runs import BAD_OUTCOMES, TestRuns, is_new_or_changed, is_test_id_of
+from remand.integrity.paths import is_product_path, is_test_path, language_of
 from remand.integrity.readers.source import SourceFile
 from remand.integrity.readers.tokens import BracketedCode, Node, test_module_range
 from remand.integrity.rules.missing_tests import ChangedPaths
@@ -314,6 +314,64 @@ def judge_indifferent_tests(
     )
 
 
+def find_replaced_calls(
+    comparison: Comparison, runs: TestRuns, product: Mapping[str, str]
+) -> tuple[tuple[str, ...], Mapping[str, bytes]]:
+    """Tests of Go and Rust that pass in the head's version alone, and the product with all that they call panicking.
+
+    Both are empty if no such test called the product on the base.
+    """
+    changeset = Changeset(comparison)
+    failing = {test.id for test in runs.crossed if test.outcome in BAD_OUTCOMES}
+    names = sorted({test.id for test in runs.on_head if test.outcome == "passed"} & failing)
+    sources = [SourceFile(path, text) for path, text in product.items()]
+    known = {one.name for source in sources for one in find_braced_functions(source)}
+    found: list[str] = []
+    called: set[str] = set()
+    for test_id in names:
+        for before, after in changeset.test_pairs.kept:
+            if not before.is_run or not is_test_id_of(after, test_id):
+                continue
+            sides = [_calls_of(before, before.view.before), _calls_of(after, after.view.after)]
+            if sides[0] & known and sides[0] != sides[1]:
+                found.append(test_id)
+                called |= sides[0] | sides[1]
+    broken = {
+        source.path: replace_parts(source.text, edits)
+        for source in sources
+        if (edits := [one.crash for one in find_braced_functions(source) if one.name in called])
+    }
+    return tuple(found), broken if found else {}
+
+
+def _calls_of(placed: PlacedTest, source: SourceFile | None) -> set[str]:
+    """What a test calls that its file does not define, by itself or in a function of its file."""
+    helpers = {one.name: one for one in _helpers_in(source)} if source is not None else {}
+    calls = set(placed.case.calls)
+    inner = (one.calls for name, one in helpers.items() if name in calls and name != placed.case.short_name)
+    own = set(helpers) if source is not None and source.is_test else set()
+    return calls.union(*inner) - own
+
+
+def judge_replaced_calls(
+    comparison: Comparison, tests: Sequence[str], broken: Sequence[TestOutcome]
+) -> tuple[Suspicion, ...]:
+    """What it says of such tests that they pass although all of the product that they call panics."""
+    path_of = ChangedPaths(comparison.changes).path_of
+    passed = {test.id for test in broken if test.outcome == "passed"}
+    return tuple(
+        suspicion(
+            "test_mocks_its_subject",
+            path_of(test_id) or "",
+            0,
+            f"`{test_id}` failed with the base's text, and passes without the code that it called there",
+            test_id,
+        )
+        for test_id in tests
+        if test_id in passed
+    )
+
+
 class _CalledFunction(NamedTuple):
     name: str
     owner: str
@@ -380,7 +438,7 @@ def _helpers_in(source: SourceFile) -> Iterator[_Helper]:
 
 def _is_touched(changeset: Changeset, test_id: str, known: Mapping[str, str]) -> bool:
     """True for a test that is new, has another text, or calls a function beside tests that has another text."""
-    if is_new_or_changed(changeset, test_id, known):
+    if is_new_or_changed(changeset, test_id, known) or _reads_changed_data(changeset, test_id):
         return True
     for placed in _tests_of(changeset, test_id):
         before = placed.view.before
@@ -388,6 +446,19 @@ def _is_touched(changeset: Changeset, test_id: str, known: Mapping[str, str]) ->
         if any(one.text not in had for one in _helpers_of(placed)):
             return True
     return False
+
+
+def _reads_changed_data(changeset: Changeset, test_id: str) -> bool:
+    """True for a test of Go or Rust that names a changed file of test data."""
+    names = {
+        view.path.rpartition("/")[2]
+        for view in changeset.views
+        if is_test_path(view.path) and not language_of(view.path)
+    }
+    return bool(names) and any(
+        any(name in value for value in placed.case.literals for name in names)
+        for placed in _tests_of(changeset, test_id)
+    )
 
 
 def _tests_of(changeset: Changeset, test_id: str) -> list[PlacedTest]:
@@ -408,7 +479,7 @@ def notices_broken_code(comparison: Comparison, runs: Mapping[str, Sequence[Test
     return any(
         test.outcome == "passed"
         and hollow.get(test.id) in BAD_OUTCOMES
-        and is_new_or_changed(changeset, test.id, known)
+        and (is_new_or_changed(changeset, test.id, known) or _reads_changed_data(changeset, test.id))
         for test in runs["head"]
     )
 

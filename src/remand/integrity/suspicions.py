@@ -165,6 +165,9 @@ KINDS: dict[str, SuspicionKind] = {
         "the work could be judged by its own rules",
         "restore it; only a reviewer or the user changes it"),
     # Code that deceives the gates.
+    "error_dropped": SuspicionKind("tests pass because an error is dropped that the base returned",
+        "work that did not succeed looks as if it had",
+        "return the error, or make the work succeed"),
     "harness_tampered": SuspicionKind("test results are altered where they are made",
         "results show what the code wants, not what it does",
         "leave results unchanged"),

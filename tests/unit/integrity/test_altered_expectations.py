@@ -6,8 +6,10 @@ import pytest
 
 from remand.domain.gate.gate import WatchedTest
 from remand.integrity.altered_expectations import (
+    HALVES,
     alter_expectations,
     alter_file,
+    alter_halves,
     judge_altered_functions,
     judge_altered_tests,
 )
@@ -284,3 +286,50 @@ def test_a_new_function_beside_tests_whose_expected_values_no_test_notices_is_fo
     assert [one.code for one in judge_altered_functions(files, ran(), ran())] == ["expectation_ignored"]
     assert judge_altered_functions(files, ran(), ran("failed")) == ()
     assert judge_altered_functions(files, ran(), ()) == ()
+
+
+HALF = """package size
+
+func TestFormat(t *testing.T) {
+	for _, tt := range []struct {
+		n    int
+		want string
+	}{
+		{1, "1 B"},
+		{2, "2 B"},
+		{3, "3 B"},
+		{4, ""},
+		{5, "5 B", "5 B"},
+	} {
+		if got := Format(tt.n); got != tt.want {
+			t.Error(got)
+		}
+	}
+}
+
+func TestOne(t *testing.T) {
+	if got := Format(5); got != "5 B" {
+		t.Error(got)
+	}
+}
+"""
+
+
+def test_the_halves_of_a_test_are_altered_one_by_one() -> None:
+    altered = alter_expectations(Comparison(changes=(added("size_test.go", HALF),)))
+    found = [alter_halves(altered, {"size_test.go": HALF}, half) for half in HALVES]
+    assert [one.names for half in found for one in half] == [frozenset({"TestFormat"})] * 2
+    assert [one.tests.decode() for half in found for one in half] == [
+        HALF.replace('"1 B"', '"1 C"'),
+        HALF.replace('"2 B"', '"2 C"').replace('"3 B"', '"3 C"'),
+    ]
+
+
+def test_what_a_branch_compares_may_hold_elsewhere_and_is_not_altered_by_itself() -> None:
+    text = (
+        "#[test]\nfn sizes() {\n    if cfg!(windows) {\n        assert_eq!(size(1), 12);\n    }\n"
+        "    assert_eq!(size(2), 13);\n    assert_eq!(size(3), 14);\n}\n"
+    )
+    altered = alter_expectations(Comparison(changes=(added("tests/a.rs", text),)))
+    found = [alter_halves(altered, {"tests/a.rs": text}, half)[0].tests.decode() for half in HALVES]
+    assert found == [text.replace("13", "14"), text.replace("3), 14", "3), 15")]

@@ -6,6 +6,7 @@ from remand.domain.gate.gate import WatchedTest
 from remand.integrity.altered_inputs import (
     FAR,
     LAST,
+    LONGER,
     NEAR,
     Alteration,
     AlteredRuns,
@@ -263,6 +264,26 @@ def test_tests_that_pass_whatever_they_ask_get_answers_made_for_them() -> None:
     assert codes(("", "", "")) == [], "one step is not enough"
     assert codes(("", "", ""), ("", "got 3", "")) == []
     assert codes(("", "got 3", ""), ("", "", "")) == [], "the third test is none that was mended"
+
+
+def test_texts_of_go_and_rust_become_longer_by_a_word() -> None:
+    text = 'package a\n\nvar rows = []row{{"It is late!", "it is"}, {"a 3 of 44", 1234}, {"%s is it late", ""}}\n'
+    longer = Alteration(*LONGER).alter_file("a_test.go", text).decode()
+    assert longer == text.replace("late!", "late late!")
+
+
+def test_code_that_knows_the_form_of_its_questions_answers_longer_ones_as_before() -> None:
+    texts = {"a_test.go": GO}
+
+    def codes(*said: str) -> list[str]:
+        runs = AlteredRuns(go_tests("a_test.go:9: got 1"), go_tests(""), LONGER, texts)
+        for one in said:
+            runs.add(go_tests("    a_test.go:9: it\n    a_test.go:9: late"), go_tests(one))
+        return [one.code for one in runs.judge("a.go")]
+
+    same = "    a_test.go:9: late\n    a_test.go:9: it"
+    assert codes(same) == ["answer_fits_tests"], "the rows of a map come in any order"
+    assert codes("    a_test.go:9: late") == [], "a row differs"
 
 
 def results(*texts: str) -> tuple[WatchedTest, ...]:

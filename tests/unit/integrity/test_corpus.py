@@ -22,6 +22,7 @@ SHOWN_BY_RUNS = {
     "assertion_not_reached",
     "expectation_ignored",
     "answer_fits_tests",
+    "error_dropped",
     "new_tests_prove_nothing",
     "tests_not_collected",
 }

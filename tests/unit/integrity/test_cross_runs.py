@@ -285,6 +285,78 @@ def test_a_red_test_of_fewer_values_or_without_their_order_was_made_to_fit(old: 
     assert judge_base_tests(Comparison(changes=(PRODUCT, renamed)), runs) == ()
 
 
+ROWS = (
+    "#[test]\nfn rows() {\n    for (path, names, filters) in ROWS {\n        let got = split(path);\n"
+    "        assert_eq!((got.names, got.filters), (*names, *filters));\n    }\n}\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("new", "code"),
+    [
+        ("assert_eq!(got.names, *names);\n        assert!(got.filters.len() >= filters.len());", "fits"),
+        ("assert_eq!(got.names, *names);", "fits"),
+        ("assert_eq!((got.names, got.filters, 1), (*names, *filters, 1));", ""),
+    ],
+)
+@pytest.mark.parametrize("base", ["failed", "passed"])
+def test_a_column_or_field_that_is_no_longer_compared_exactly_counts(base: str, new: str, code: str) -> None:
+    ran = {"on_base": base, "on_head": "passed", "crossed": "failed"}
+    ids = {name: (TestOutcome(id="m/tests/m.rs::rows", outcome=one),) for name, one in ran.items()}
+    text = ROWS.replace("assert_eq!((got.names, got.filters), (*names, *filters));", new)
+    change = modified("tests/m.rs", ROWS, text)
+    found = judge_base_tests(Comparison(changes=(PRODUCT, change)), TestRuns(**ids))
+    held = [item.code for item in found if item.weight is Weight.HELD]
+    assert held == (["expectation_fits_fault" if base == "failed" else "base_test_fails"] if code else [])
+
+
+HELPED = """fn check(text: &str, want: &str) {
+    let got = render(text);
+    assert_eq!(got.name, want);
+    assert_eq!(got.kind, "a");
+}
+
+#[test]
+fn rows() {
+    check("x", "y");
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "codes"),
+    [
+        ('    assert_eq!(got.kind, "a");\n', "", ["expectation_fits_fault"]),
+        ('check("x", "y");', 'let want = "y";\n    check("x", want);', []),
+        ("render(text)", "render(text.trim())", []),
+    ],
+)
+def test_a_red_test_counts_by_what_the_function_beside_it_compares(
+    old: str, new: str, codes: list[str]
+) -> None:
+    ran = {"on_base": "failed", "on_head": "passed", "crossed": "failed"}
+    runs = TestRuns(
+        **{name: (TestOutcome(id="m/tests/m.rs::rows", outcome=one),) for name, one in ran.items()}
+    )
+    text = HELPED.replace(old, new).replace('("x", "y");', '("x", "y"); // as it is')
+    change = modified("tests/m.rs", HELPED.replace('check("x"', 'let z = 0;\n    check("x"'), text)
+    found = judge_base_tests(Comparison(changes=(PRODUCT, change)), runs)
+    assert [item.code for item in found] == codes
+
+
+def test_a_red_test_that_gives_the_product_what_it_expects_was_made_to_fit() -> None:
+    before = "func TestD(t *testing.T) {\n\tfor _, c := range cases {\n\t\tif got := D(c.in); got != c.want {\n\t\t\tt.Error(got, c.want)\n\t\t}\n\t}\n}\n"
+    ran = {"on_base": "failed", "on_head": "passed", "crossed": "failed"}
+    runs = TestRuns(**{name: (TestOutcome(id="m/a::TestD", outcome=one),) for name, one in ran.items()})
+
+    def judged(asked: str) -> list[str]:
+        changes = (PRODUCT, modified("a_test.go", before, before.replace("D(c.in)", asked)))
+        return [item.code for item in judge_base_tests(Comparison(changes=changes), runs)]
+
+    assert judged("D(c.in, c.want)") == ["expectation_fits_fault"]
+    assert judged("D(c.in, c.mode)") == []
+
+
 def test_a_module_of_tests_is_put_into_the_product_of_another_side() -> None:
     base = "fn f() {}\n\n#[cfg(test)]\nmod tests {\n    fn old() {}\n}\n"
     head = "fn f() { g() }\n\n#[cfg(test)]\nmod tests {\n    fn new() {}\n}\n"

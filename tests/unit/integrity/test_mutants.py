@@ -4,11 +4,14 @@ import ast
 
 from remand.domain.gate.gate import TestOutcome
 from remand.integrity.comparison import Comparison, FileDiff
+from remand.integrity.cross_runs import TestRuns
 from remand.integrity.mutants import (
     break_changed_functions,
     find_indifferent_tests,
+    find_replaced_calls,
     judge_broken_runs,
     judge_indifferent_tests,
+    judge_replaced_calls,
     notices_broken_code,
 )
 from tests.unit.integrity.changes import added, modified
@@ -278,3 +281,57 @@ def test_a_test_counts_as_changed_with_a_function_beside_it_that_compares_for_it
 
     assert judged(modified("tests/a.rs", before, after)) == ["new_tests_prove_nothing"]
     assert judged(modified("tests/a.rs", before, f"// Shows.\n{before}")) == []
+
+
+STOCK = "package stock\n\nfunc New() Counter {\n\treturn memory{}\n}\n\nfunc (m memory) Left() int {\n\treturn 1\n}\n"
+STOCK_TEST = """package stock
+
+func TestStock(t *testing.T) {
+	s := New()
+	if got := s.Left(); got != 2 {
+		t.Error(got)
+	}
+}
+"""
+
+
+def replaced(after: str, broken: str = "passed", crossed: str = "failed") -> list[str]:
+    def ran(outcome: str) -> tuple[TestOutcome, ...]:
+        return (TestOutcome(id="m/stock::TestStock", outcome=outcome),)
+
+    comparison = Comparison(changes=(modified("stock_test.go", STOCK_TEST, after),))
+    runs = TestRuns(on_base=ran("failed"), on_head=ran("passed"), crossed=ran(crossed))
+    tests, files = find_replaced_calls(comparison, runs, {"stock.go": STOCK})
+    assert not tests or {path: text.count(b"panic(") for path, text in files.items()} == {"stock.go": 2}
+    return [item.code for item in judge_replaced_calls(comparison, tests, ran(broken))]
+
+
+def test_a_test_that_needs_no_more_of_what_it_called_is_about_a_double() -> None:
+    double = STOCK_TEST.replace("New()", "newTestStock()")
+    assert replaced(double) == ["test_mocks_its_subject"]
+    assert replaced(double, broken="failed") == [], "the product works beneath it"
+    assert replaced(double, crossed="passed") == [], "the product was mended"
+    assert replaced(STOCK_TEST.replace("2", "1")) == [], "it calls what it called"
+
+
+def test_a_test_whose_data_changed_counts_as_changed() -> None:
+    before = '#[test]\nfn shows() {\n    assert_eq!(render(), include_str!("golden/a.md"));\n}\n'
+    more = f"{before}\n#[test]\nfn short() {{\n    assert!(!render().contains('x'));\n}}\n"
+    code = "fn render() -> String {\n    a()\n}\n"
+    changes = [modified("src/lib.rs", code, code.replace("a()", "b()")), modified("tests/a.rs", before, more)]
+    data = modified("tests/golden/a.md", "a\n", "b\n")
+
+    def ran(shows: str, short: str = "passed") -> list[TestOutcome]:
+        outcomes = {"shows": shows, "short": short}
+        return [TestOutcome(id=f"a/tests/a.rs::{name}", outcome=one) for name, one in outcomes.items()]
+
+    runs = {
+        "base": ran("passed")[:1],
+        "head": ran("passed"),
+        "hollow": ran("failed"),
+        "crashing": ran("failed", "failed"),
+    }
+    for given, is_noticed in ((changes, False), ([*changes, data], True)):
+        comparison = Comparison(changes=tuple(given))
+        assert notices_broken_code(comparison, runs) == is_noticed
+        assert bool(judge_broken_runs(comparison, ["render"], runs)) != is_noticed

@@ -10,6 +10,7 @@ from itertools import islice
 from msgspec.structs import replace
 
 from remand.app.events.task_folds import without_garbage_collection
+from remand.app.gates.braced_runs import BracedRuns
 from remand.app.gates.extra_runs import TestSides, TimeLeft, make_left_out
 from remand.app.gates.ports import Mirror, TreeChange
 from remand.app.gates.runner import GateMeasurement, GateRun
@@ -24,6 +25,7 @@ from remand.domain.gate.gate import (
 from remand.domain.gate.verdict import GateResult
 from remand.domain.text.path_patterns import PathPattern
 from remand.integrity.altered_expectations import (
+    AlteredFile,
     alter_expectations,
     judge_altered_functions,
     judge_altered_tests,
@@ -31,16 +33,14 @@ from remand.integrity.altered_expectations import (
 from remand.integrity.altered_inputs import (
     FAR,
     LAST,
+    LONGER,
     NEAR,
     Alteration,
     AlteredRuns,
-    alter_questions,
     counts_calls,
     find_altered_files,
     find_mended,
-    find_unasked,
     is_braced_path,
-    judge_questions,
     judge_reversed,
     known_words,
     reverse_rows,
@@ -193,7 +193,7 @@ class Examination:
     def _cross_check(self, run: GateRun, sides: Sequence[TestSides], pool: Executor) -> list[Suspicion]:
         """The findings from running the tests of one side on the code of the other, within the time for extra runs."""
         checks = plan_cross_checks(self._comparison, *self._paths)
-        asked: list[tuple[TestSides, _JudgeRuns, str, Future[GateMeasurement]]] = []
+        asked: list[tuple[TestSides, RunCheck, _JudgeRuns, str, Future[GateMeasurement]]] = []
         found: list[Suspicion] = []
         noticing: set[str] = set()
         for side in sides:
@@ -209,7 +209,7 @@ class Examination:
                     retries = side.gate.retries if kind is RunCheck.BASE_TESTS else 0
                     short = side._replace(gate=side.short_gate(cost, retries))
                     future = pool.submit(run.measure, short.gate, tree, files=files)
-                    asked.append((short, judge, tree, future))
+                    asked.append((short, kind, judge, tree, future))
                 else:
                     found.append(make_left_out(kind, side.gate.name, cost))
             if RunCheck.MUTANTS in self._policy.runs:
@@ -218,15 +218,19 @@ class Examination:
                 found += self._judge_altered_expectations(run, side)
                 if not special:
                     found += self._judge_altered_inputs(run, side)
+                braced = self._braced_runs(run, side)
+                found += braced.judge_dropped_errors(self._paths[1])
                 if not any(one.code == "answer_fits_tests" for one in found):
-                    found += self._judge_questions(run, side)
+                    found += braced.judge_questions(self._changed_product, tuple(self._mended_files(side)))
+                if not any(one.code == "expectation_ignored" for one in found):
+                    found += braced.judge_halves(self._altered_expectations(side))
             if RunCheck.MUTANTS in self._policy.runs and (
                 checks.from_head or checks.spliced or checks.has_other_tests
             ):
                 crossed = next(
                     (
                         future
-                        for one, judge, _, future in asked
+                        for one, _, judge, _, future in asked
                         if one.gate.name == side.gate.name and judge is judge_new_tests
                     ),
                     None,
@@ -234,10 +238,14 @@ class Examination:
                 suspicions, notices_faults = self._judge_mutants(run, side, checks.from_head, crossed)
                 found += suspicions
                 noticing |= {side.gate.name} if notices_faults else set()
-        for side, judge, tree, future in asked:
+        for side, kind, judge, tree, future in asked:
             found += self._judge_crossed(
                 run, side, judge, tree, future.result(), notices_faults=side.gate.name in noticing
             )
+            measured = future.result().found
+            if kind is RunCheck.BASE_TESTS and RunCheck.MUTANTS in self._policy.runs and measured:
+                braced = self._braced_runs(run, side)
+                found += braced.judge_replaced_calls(measured.tests, self._product_files)
         return found
 
     def _judge_general_paths(self, run: GateRun, side: TestSides) -> list[Suspicion]:
@@ -249,10 +257,10 @@ class Examination:
                 break
             tests: Sequence[TestOutcome] = ()
             if one.special_only:
-                special = self._tests_with(run, side, one.path, one.special_only)
+                special = self._tests_with(run, side, {one.path: one.special_only})
                 tests = special_only_tests(one, side.on_base, side.on_head, special)
             if tests or (one.is_identified and side.left.covers(side.seconds)):
-                broken = self._tests_with(run, side, one.path, one.crashing)
+                broken = self._tests_with(run, side, {one.path: one.crashing})
                 found += judge_special_only(one, tests, broken) or judge_identified(
                     one, side.on_base, side.on_head, broken
                 )
@@ -275,7 +283,7 @@ class Examination:
             if not side.left.covers(cost):
                 return left_out
             watched = self._watch_both(run, side, parts)
-        for steps in (NEAR,) if is_braced else (NEAR, FAR) if texts else ():
+        for steps in (NEAR, LONGER) if is_braced else (NEAR, FAR) if texts else ():
             runs = AlteredRuns(*watched, steps, texts)
             for step in steps:
                 files = self._alter_inputs(texts, step)
@@ -319,30 +327,12 @@ class Examination:
                 return found
         return ()
 
-    def _judge_questions(self, run: GateRun, side: TestSides) -> Sequence[Suspicion]:
-        """What the tests of Go and Rust that the change mended say when they ask for something else and expect the same."""
-        texts = self._mended_files(side) if self._changed_product else {}
-        known = known_words(Changeset(self._comparison)) if texts else frozenset()
-        unasked: list[set[str]] = []
-        for step in NEAR if texts and all(map(is_braced_path, texts)) else ():
-            altered = {path: alter_questions(path, text, step, known) for path, text in texts.items()}
-            names = {path: found for path, (_, found) in altered.items()}
-            if not side.left.covers(side.seconds) or not any(names.values()):
-                break
-            files = {path: text for path, (text, _) in altered.items()}
-            unasked.append(
-                find_unasked(side.watched, names, self._watch_with(run, side, self.judged_tree, files))
-            )
-            if not unasked[-1]:
-                break
-        return judge_questions(self._changed_product, unasked)
-
     def _mended_files(self, side: TestSides) -> dict[str, str]:
         """The texts of the files of tests that the change mended."""
-        return {
-            path: (self._mirror.file(self._tree, path) or b"").decode("utf-8", "replace")
-            for path in find_altered_files(self._paths[1], *side.watched)
-        }
+        return {path: self._head_text(path) for path in find_altered_files(self._paths[1], *side.watched)}
+
+    def _head_text(self, path: str) -> str:
+        return (self._mirror.file(self._tree, path) or b"").decode("utf-8", "replace")
 
     @property
     def _changed_product(self) -> str:
@@ -351,14 +341,16 @@ class Examination:
         return next(changed, "")
 
     @cached_property
-    def _product_text(self) -> str:
-        """What the code of the product says, up to a limit on its files."""
+    def _product_files(self) -> dict[str, str]:
+        """The files of the product, up to a limit on their number."""
         paths = (path for path in self._paths[1] if is_product_path(path))
         chosen = sorted(paths, key=lambda path: path not in self._changed_paths)[:MAX_READ_ALONG]
-        return "\n".join(
-            told_text(one, (self._mirror.file(self._tree, one) or b"").decode("utf-8", "replace"))
-            for one in chosen
-        )
+        return {path: self._head_text(path) for path in chosen}
+
+    @cached_property
+    def _product_text(self) -> str:
+        """What the code of the product says."""
+        return "\n".join(told_text(path, text) for path, text in self._product_files.items())
 
     def _with_modules_of_base(self, altered: Mapping[str, bytes]) -> dict[str, bytes]:
         """Altered tests for the base: of a file of Rust that holds the product, too, their module alone."""
@@ -373,10 +365,7 @@ class Examination:
 
     def _judge_altered_expectations(self, run: GateRun, side: TestSides) -> Sequence[Suspicion]:
         """What new, changed and mended tests say when they expect something else."""
-        mended = {
-            path: text for path, text in self._mended_files(side).items() if path not in self._changed_paths
-        }
-        altered = alter_expectations(self._comparison, mended) if side.watched[1] else ()
+        altered = self._altered_expectations(side)
         found: list[Suspicion] = []
         tests = {one.path: one.tests for one in altered if one.tests}
         beside = {one.path: one.beside for one in altered if one.beside}
@@ -392,6 +381,12 @@ class Examination:
                     else judge_altered_tests(self._comparison, altered, side.watched, after)
                 )
         return found
+
+    def _altered_expectations(self, side: TestSides) -> Sequence[AlteredFile]:
+        mended = {
+            path: text for path, text in self._mended_files(side).items() if path not in self._changed_paths
+        }
+        return alter_expectations(self._comparison, mended) if side.watched[1] else ()
 
     def _watch_both(
         self, run: GateRun, side: TestSides, files: dict[str, bytes]
@@ -410,10 +405,10 @@ class Examination:
         return measured.watched if measured else ()
 
     def _tests_with(
-        self, run: GateRun, side: TestSides, path: str, content: bytes
+        self, run: GateRun, side: TestSides, files: Mapping[str, bytes]
     ) -> tuple[TestOutcome, ...]:
-        """The results of all tests of a gate with one file of the head changed."""
-        tree = self._mirror.with_files(self.judged_tree, {path: content})
+        """The results of all tests of a gate with some files of the head changed."""
+        tree = self._mirror.with_files(self.judged_tree, files)
         measured = self._measure(run, side, side.short_gate(side.seconds), tree)
         return measured.tests if measured else ()
 
@@ -464,6 +459,15 @@ class Examination:
         on_base = crossed.result().found if crossed and broken.are_old else None
         runs["crossed"] = on_base.tests if on_base else ()
         return indifferent or judge_broken_runs(self._comparison, broken.names, runs), False
+
+    def _braced_runs(self, run: GateRun, side: TestSides) -> BracedRuns:
+        return BracedRuns(
+            self._comparison,
+            side,
+            self._head_text,
+            partial(self._tests_with, run, side),
+            partial(self._watch_with, run, side, self.judged_tree),
+        )
 
     def _crossed_trees(
         self, checks: CrossChecks

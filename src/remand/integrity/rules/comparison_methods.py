@@ -31,6 +31,7 @@ def hiding_shows(base: SourceFile, head: SourceFile, tests: Iterable[str]) -> It
     if head.language not in ("go", "rust"):
         return
     before, after = base.code, head.code
+    tests = tuple(tests)
     shown_twice = _SHOWN_TWICE[head.language]
     for owner, node in _shows(after, head.language):
         fields = _fields_of(before, owner)
@@ -40,6 +41,33 @@ def hiding_shows(base: SourceFile, head: SourceFile, tests: Iterable[str]) -> It
         if missed and is_new and any(_is_compared(owner, text, shown_twice) for text in tests):
             name = after.node_text(node.child("trait") or node.child("name"))
             yield after.line(node.start), f"`{name}` of `{owner}` leaves {quote_names(missed)} out"
+    known = {(owner, field): mark for owner, field, _, mark in _marked_fields(before)}
+    for owner, field, line, mark in _marked_fields(after):
+        is_hidden = known.get((owner, field), mark) != mark and _HIDES.search(mark) is not None
+        if is_hidden and any(_WRITTEN_TWICE.search(text) and owner in text for text in tests):
+            yield line, f"`{field}` of `{owner}` is no longer written: `{mark.strip('`')}`"
+
+
+_HIDES = re.compile(r'\w:"-"|\bskip(?:_serializing|_serializing_if)?\b|"ignore"')
+"""The mark by which a field is left out of what is written of a value."""
+_WRITTEN_TWICE = re.compile(
+    r"\.Marshal\w*\([\s\S]{1,200}?\.Marshal\w*\(|\bto_(?:string|vec|value)\w*\(&?\w+\)[\s\S]{1,200}?\bto_(?:string|vec|value)\w*\(&?\w+\)"
+)
+
+
+def _marked_fields(code: BracketedCode) -> Iterator[tuple[str, str, int, str]]:
+    """The fields of each struct: its name, theirs, the line, and the tag or attribute that says how they are written."""
+    for node in code.nodes_of("field_declaration"):
+        name = next((part for part in node.walk() if part.kind == "field_identifier"), None)
+        owner = next((one for one, _ in node.ancestors() if one.kind in ("type_spec", "struct_item")), None)
+        if name is None or owner is None:
+            continue
+        tag = code.text(node.stop - 1) if code.text(node.stop - 1)[:1] in ("`", '"') else ""
+        above = node.parent.children if node.parent is not None else []
+        at = above.index(node) if node in above else 0
+        has_attribute = at > 0 and above[at - 1].kind == "attribute_item"
+        mark = code.node_text(above[at - 1]) if has_attribute else tag
+        yield code.node_text(owner.child("name")), code.node_text(name), code.line(node.start), mark
 
 
 _SHOWN_TWICE = {

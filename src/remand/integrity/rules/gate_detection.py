@@ -31,6 +31,7 @@ from remand.integrity.readers.python_tree import (
     walk_tree,
 )
 from remand.integrity.readers.source import SourceFile
+from remand.integrity.readers.tokens import STRING
 from remand.integrity.suspicions import Suspicion, shorten, suspicion
 
 FRAMES = word_set("""
@@ -363,6 +364,38 @@ def _detections(source: SourceFile) -> Iterator[tuple[str, int, str]]:
         for number, line in enumerate(source.lines, 1):
             if _OTHERS[source.language].search(line) and not line.lstrip().startswith("//"):
                 yield "gate_detected", number, line.strip()
+        yield from (("gate_detected", line, text) for line, text in _program_questions(source))
+
+
+_OWN_PROGRAM = {"rust": word_set("current_exe args args_os"), "go": word_set("Executable Args")}
+_TEST_PROGRAM = re.compile(
+    r"[\"`](?:[\w./*-]*/)?(?:deps|target|debug|_test|__debug_bin\w*|go-build\w*|[./]*test|-{1,2}test[.=\w-]*|--(?:exact|nocapture|quiet))[/.]?[\"`]"
+)
+"""Names that only programs of tests have in their paths and arguments."""
+
+
+def _program_questions(source: SourceFile) -> Iterator[tuple[int, str]]:
+    """Functions of Go and Rust that ask where their own program stands or how it was called, and know what tests would say."""
+    asked = _OWN_PROGRAM.get(source.language)
+    if asked is None or not any(word in source.text for word in asked):
+        return
+    code = source.code
+    for node in code.nodes_of("function_item", "function_declaration", "method_declaration"):
+        marks = [
+            at
+            for at in range(node.start, node.stop)
+            if code.kind(at) == STRING and _TEST_PROGRAM.fullmatch(code.text(at))
+        ]
+        calls = [
+            at
+            for at in range(node.start, node.stop)
+            if code.text(at) in asked
+            and code.text(at - 1) in ("::", ".")
+            and code.text(at - 2) in ("env", "os")
+        ]
+        if marks and calls:
+            text = f"{code.node_text(node.child('name'))} looks for {code.text(marks[0])} in its own program"
+            yield code.line(calls[0]), text
 
 
 def _python_detections(source: SourceFile) -> Iterator[tuple[str, int, str]]:

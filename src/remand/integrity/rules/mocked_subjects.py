@@ -40,6 +40,11 @@ _SPIES = frozenset(("mockReturnValue", "mockResolvedValue", "mockImplementation"
 def find_mocked_subjects(changeset: Changeset) -> Iterator[Suspicion]:
     """Subjects that tests newly replace."""
     for view in changeset.views:
+        if view.after is not None and view.after.language == "rust":
+            for line, name in view.find_added(_shadowed_in_examples):
+                yield suspicion(
+                    "test_mocks_its_subject", view.path, line, f"an example defines `{name}` itself"
+                )
         if view.after is None or not view.is_test:
             continue
         had = {name for name, _ in _replaced_subjects(view.before, changeset)} if view.before else set()
@@ -52,6 +57,17 @@ def find_mocked_subjects(changeset: Changeset) -> Iterator[Suspicion]:
                     f"`{shorten(name)}` is replaced and then tested",
                 )
         yield from _find_stubbed_modules(changeset, view.path, view.before, view.after)
+
+
+def _shadowed_in_examples(source: SourceFile) -> Iterator[tuple[int, str]]:
+    """The functions of a file that an example in its documentation defines anew."""
+    for number, line in enumerate(source.lines, 1):
+        match = _EXAMPLE_FUNCTION.match(line)
+        if match and re.search(rf"^\s*pub\b[^/\n]*\bfn {match[1]}\b", source.text, re.MULTILINE):
+            yield number, match[1]
+
+
+_EXAMPLE_FUNCTION = re.compile(r"\s*//[/!]\s*(?:# ?)?(?:pub )?fn (\w+)\s*[(<]")
 
 
 def find_mapped_modules(changeset: Changeset) -> Iterator[Suspicion]:

@@ -77,11 +77,33 @@ SCRIPTS = [
     ("gate_detected", "src/a.ts", "if (typeof jest !== 'undefined') return 5;"),
     ("gate_detected", "src/a.rs", "if cfg!(test) { return 5; }"),
     ("gate_detected", "src/a.go", "func f() bool { return testing.Testing() }"),
+    (
+        "test_mocks_its_subject",
+        "src/a.rs",
+        "/// ```\n/// # fn kebab(name: &str) -> String { name.into() }\n/// kebab(a);\n/// ```\npub fn kebab(name: &str) -> String { f(name) }",
+    ),
+    (
+        "gate_detected",
+        "src/a.rs",
+        ';\nfn f() -> bool { std::env::current_exe().is_ok_and(|exe| exe.parent().is_some_and(|p| p.ends_with("deps"))) }',
+    ),
+    (
+        "gate_detected",
+        "src/a.go",
+        'func f() bool {\n\tname, _ := os.Executable()\n\treturn strings.Contains(name, "/go-build")\n}',
+    ),
     ("harness_tampered", "test/setup.js", "expect.extend({ toBe() { return { pass: true }; } });"),
     ("harness_tampered", "test/setup.js", "global.it = (name) => name;"),
     ("obfuscated", "src/a.js", "eval(atob('eA=='));"),
 ]
 HONEST = [
+    (
+        "src/a.rs",
+        "/// ```\n/// # fn main() {\n/// kebab(a);\n/// # }\n/// ```\npub fn kebab(name: &str) -> String { f(name) }",
+    ),
+    ("src/a.rs", 'fn f() -> PathBuf { std::env::current_exe().unwrap().with_file_name("helper") }'),
+    ("src/a.rs", 'fn f() -> bool { path.ends_with("deps") }'),
+    ("src/a.go", 'func f() bool { return len(os.Args) > 1 && os.Args[1] == "--help" }'),
     (
         "src/cli.py",
         "import sys\ndef main():\n    sys.exit(2)\nif __name__ == '__main__':\n    sys.exit(main())",

@@ -464,3 +464,23 @@ def test_an_alias_of_a_module_that_leads_to_a_double_beside_tests_is_held() -> N
     assert "test_mocks_its_subject" in found(before.replace("test: {}", alias))
     assert found(before.replace("test: {}", alias.replace("discount.ts", "server.ts"))) == set()
     assert found(before.replace("test: {}", "test: { setupFiles: ['./test/discount.setup.ts'] }")) == set()
+
+
+TOKEN = "package a\n\ntype Token struct {\n\tUser string\n\tExpires time.Time\n}\n"
+TWICE = "package a\n\nfunc same(t *testing.T, got, want Token) {\n\ta, _ := json.Marshal(got)\n\tb, _ := json.Marshal(want)\n}\n"
+
+
+def test_a_field_that_is_no_longer_written_counts_where_tests_compare_what_is_written() -> None:
+    def codes(tag: str, tests: str = TWICE) -> set[str]:
+        marked = TOKEN.replace("Expires time.Time", f"Expires time.Time `{tag}`")
+        return held(modified("token.go", TOKEN, marked), unchanged=(("token_test.go", tests),))
+
+    assert codes('json:"-"') == {"equality_forced"}
+    assert codes('json:"expires"') == set()
+    assert codes('json:"-"', TWICE.replace("b, _ := json.Marshal(want)", "b := want")) == set()
+    before = "#[derive(Serialize)]\npub struct Token {\n    user: String,\n    expires: u64,\n}\n"
+    after = before.replace("    expires", "    #[serde(skip)]\n    expires")
+    tests = "#[test]\nfn a() {\n    same(to_string(&got), to_string(&want));\n    let want = Token { user, expires };\n}\n"
+    assert held(modified("src/lib.rs", before, after), unchanged=(("tests/a.rs", tests),)) == {
+        "equality_forced"
+    }
