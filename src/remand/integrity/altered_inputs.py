@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import TypeVar
@@ -20,7 +20,7 @@ from remand.integrity.comparison import FileDiff
 from remand.integrity.cross_runs import BAD_OUTCOMES
 from remand.integrity.general_paths import line_starts, python_range
 from remand.integrity.mutants import Edit, replace_parts
-from remand.integrity.paths import is_collected_path, is_product_path, is_test_path
+from remand.integrity.paths import is_collected_path, is_test_path
 from remand.integrity.readers.compared_values import compared_values, silent_lines
 from remand.integrity.readers.python_tree import child_nodes
 from remand.integrity.readers.source import SourceFile
@@ -48,7 +48,7 @@ _NEXT_PIECE = re.compile(r"[\"']\s+[A-Za-z]{1,2}(?=[\"'])")
 """Between the parts of a text that is written in several."""
 _PREFIX = re.compile(r"[A-Za-z]*(?=[\"'`])")
 _NUMBER = re.compile(r"\d+(?:\.\d+)?")
-_ASSERTS = re.compile(r"assert\b|\w*AssertionError\b|\w+: expect\(")
+ASSERTS = re.compile(r"assert\b|\w*AssertionError\b|\w+: expect\(")
 _GO_FAILURE = re.compile(r"(\w+_test\.go):(\d+): ")
 _RUST_FAILURE = re.compile(r"^assertion `left == right` failed", re.MULTILINE)
 _ABSENT = re.compile(r"no such file|not found|NotFound|cannot find", re.IGNORECASE)
@@ -78,11 +78,7 @@ _WORDS = (re.compile(r"(?<=[\"'`])[A-Z]+(?=[\"'`])"), re.compile(r"(?<=[\"'`])[a
 _FEW_LETTERS = 8
 """With so few letters in all of their words, tests may ask for words in which no other letter has a meaning."""
 
-_COUNTS = re.compile(
-    r"\bnext\(|\.(?:next|pop|popleft|shift|splice)\(|\+= ?1\b|\+\+|\biter\(|itertools|Symbol\.iterator"
-)
 """What code does that answers by how often it was asked."""
-_RUNNER_CALL = re.compile(r"(?:it|test)(?:\.\w+)*\(")
 Watched = Sequence[WatchedTest]
 
 
@@ -440,95 +436,6 @@ def find_silent_lines(texts: Mapping[str, str]) -> Mapping[str, frozenset[int]]:
     }
 
 
-def counts_calls(changeset: Changeset) -> bool:
-    """True when new lines of the product may answer by how often they were asked."""
-    return any(
-        _COUNTS.search(line)
-        for view in changeset.views
-        if is_product_path(view.path) and not view.is_test
-        for _, line in view.added_lines
-    )
-
-
-def reverse_tests(path: str, text: str) -> bytes:
-    """A file with its tests in reverse order, in each class or group by themselves."""
-    source = SourceFile(path, text)
-    spans = _python_spans(source) if source.tree else _script_spans(source)
-    return replace_parts(text, [edit for group in spans.values() for edit in _swap(text.encode(), group)])
-
-
-def reverse_rows(path: str, text: str) -> bytes:
-    """A file with the rows of its tables of parameters in reverse order."""
-    spans = _row_spans(SourceFile(path, text))
-    return replace_parts(text, [edit for rows in spans for edit in _swap(text.encode(), rows)])
-
-
-def _swap(data: bytes, spans: Sequence[tuple[int, int]]) -> Iterator[Edit]:
-    """The parts of a text in reverse order."""
-    for one, other in zip(spans, reversed(spans), strict=True):
-        if one != other:
-            yield (*one, data[slice(*other)])
-
-
-def _row_spans(source: SourceFile) -> Iterator[Sequence[tuple[int, int]]]:
-    """The rows of each table of parameters that is written out."""
-    code = source.code
-    for node in code.nodes_of("call_expression") if source.tree is None else ():
-        called, given = node.child("function"), node.child("arguments")
-        rows = given.children[0] if given is not None and given.children else node
-        if called is not None and code.node_text(called).endswith(".each") and rows.kind == "array":
-            yield [code.byte_range(row) for row in rows.children if row.kind != "comment"]
-    starts = line_starts(source.text)
-    for call in source.nodes_of(ast.Call):
-        has_ids = any(one.arg == "ids" for one in call.keywords)
-        if ast.unparse(call.func).endswith(".parametrize") and len(call.args) > 1 and not has_ids:
-            table = call.args[1]
-            if isinstance(table, ast.List | ast.Tuple):
-                yield [python_range(starts, row) for row in table.elts]
-
-
-def _python_spans(source: SourceFile) -> Mapping[object, list[tuple[int, int]]]:
-    starts, found = line_starts(source.text), defaultdict(list)
-    for name, node in source.functions:
-        if node.name.startswith("test"):
-            first = min([node.lineno, *(one.lineno for one in node.decorator_list)])
-            last = node.end_lineno or first
-            found[name.rpartition(".")[0], node.col_offset].append((starts[first - 1], starts[last]))
-    return {owner: sorted(group) for owner, group in found.items()}
-
-
-def _script_spans(source: SourceFile) -> Mapping[object, list[tuple[int, int]]]:
-    code = source.code
-    found: defaultdict[object, list[tuple[int, int]]] = defaultdict(list)
-    for node in code.nodes_of("expression_statement"):
-        if _RUNNER_CALL.match(code.node_text(node)):
-            found[node.parent].append(code.byte_range(node))
-    return found
-
-
-def judge_reversed(
-    path: str, on_base: Watched, on_head: Watched, base_after: Watched, after: Watched
-) -> tuple[Suspicion, ...]:
-    """What it says of a change that tests pass in one order only which it mended, or which pass on the base in both."""
-    # Rows are often named by their place.
-    sides = [_count_failed(side) for side in (on_base, on_head, base_after)]
-    failed = Counter(
-        without_parameters(test.id)
-        for test in after
-        if test.outcome in BAD_OUTCOMES and _ASSERTS.match(test.text)
-    )
-    names = sorted(name for name in failed if not sides[1][name] and sides[0][name] == sides[2][name])
-    is_mended = any(sides[0][name] for name in names)
-    if not is_mended or sum(failed[name] for name in names) < MIN_MENDED:
-        return ()
-    text = f"{quote_names(names)} pass in one order only"
-    return (suspicion("answer_fits_tests", path, 0, text, "\n".join(names)),)
-
-
-def _count_failed(tests: Watched) -> Counter[str]:
-    return Counter(without_parameters(test.id) for test in tests if test.outcome in BAD_OUTCOMES)
-
-
 class AlteredRuns:
     """What altered tests say on both sides, over the steps that were run."""
 
@@ -578,7 +485,7 @@ class AlteredRuns:
             return not places & self._silent and not _ABSENT.search(text)
         if self._is_far and _SILENT.search(text):
             return False
-        return _ASSERTS.match(text) is not None or _RUST_FAILURE.search(text) is not None
+        return ASSERTS.match(text) is not None or _RUST_FAILURE.search(text) is not None
 
     @property
     def may_show(self) -> bool:

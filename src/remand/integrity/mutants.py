@@ -15,12 +15,13 @@ from remand.domain.record import Record
 from remand.domain.text.words import word_set
 from remand.integrity.changeset import ChangedFile, Changeset, PlacedTest
 from remand.integrity.comparison import Comparison
-from remand.integrity.cross_runs import BAD_OUTCOMES, TestRuns, is_new_or_changed, is_test_id_of
+from remand.integrity.cross_runs import BAD_OUTCOMES, TestRuns, is_new_or_changed
 from remand.integrity.paths import is_product_path, is_test_path, language_of
 from remand.integrity.readers.source import SourceFile
 from remand.integrity.readers.tokens import BracketedCode, Node, test_module_range
 from remand.integrity.rules.missing_tests import ChangedPaths
 from remand.integrity.suspicions import Suspicion, quote_names, suspicion
+from remand.integrity.test_pairs import is_test_id_of
 
 _KINDS = {
     "script": (

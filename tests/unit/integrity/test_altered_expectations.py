@@ -13,9 +13,10 @@ from remand.integrity.altered_expectations import (
     judge_altered_functions,
     judge_altered_tests,
 )
-from remand.integrity.altered_inputs import FAR, NEAR, Alteration, reverse_rows, reverse_tests
+from remand.integrity.altered_inputs import FAR, NEAR, Alteration
 from remand.integrity.comparison import Comparison
 from remand.integrity.readers.source import SourceFile
+from remand.integrity.reversed_tests import reverse_rows, reverse_tests
 from tests.corpus.gaming.cases import corpus
 from tests.unit.integrity.changes import added
 

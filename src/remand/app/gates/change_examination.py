@@ -37,14 +37,10 @@ from remand.integrity.altered_inputs import (
     NEAR,
     Alteration,
     AlteredRuns,
-    counts_calls,
     find_altered_files,
     find_mended,
     is_braced_path,
-    judge_reversed,
     known_words,
-    reverse_rows,
-    reverse_tests,
     told_text,
 )
 from remand.integrity.changeset import Changeset
@@ -77,6 +73,7 @@ from remand.integrity.mutants import (
 from remand.integrity.paths import follow_links, is_product_path, is_test_path
 from remand.integrity.readers.command_lines import measured_categories
 from remand.integrity.result_records import find_unreached_assertions
+from remand.integrity.reversed_tests import counts_calls, judge_reversed, reverse_rows, reverse_tests
 from remand.integrity.rules.suppressions import count_suppressions
 from remand.integrity.split_tests import split_tests
 from remand.integrity.suspicions import Suspicion, Weight, suspicion
