@@ -178,13 +178,20 @@ def _marker_skips(code: BracketedCode, attributes: list[range]) -> Iterator[Skip
                 )
 
 
+_OTHER_SYSTEM = re.compile(
+    r'runtime\.GOOS=="(?:windows|darwin|plan9|js|wasip1|aix|solaris|(?:free|net|open)bsd)"'
+)
+
+
 def _body_skips(code: BracketedCode, body: Node) -> Iterator[SkipMarker]:
     for at in range(body.start, body.stop):
         word, owner = code.text(at), code.text(at - 2) if code.text(at - 1) == "." else ""
         if word in ("Skip", "Skipf", "SkipNow") and owner in ("t", "b", "Assert"):
-            around = (above for above, _ in body.find(at).ancestors(body))
+            around = [above for above, _ in body.find(at).ancestors(body)]
             is_nested = any(above.kind == "block" and above is not body for above in around)
-            yield SkipMarker("skip", code.line(at), f"{owner}.{word}", is_conditional=is_nested)
+            asked = next((above.child("condition") for above in around if above.kind == "if_statement"), None)
+            is_foreign = _OTHER_SYSTEM.fullmatch(code.node_text(asked)) is not None
+            yield SkipMarker("skip", code.line(at), f"{owner}.{word}", is_nested, is_foreign)
         elif word in ("assumeTrue", "assumeFalse", "Inconclusive") and code.text(at + 2) in ("false", "true"):
             yield SkipMarker("skip", code.line(at), code.text_between(at, code.closing_place(at + 1) + 1))
 

@@ -103,6 +103,11 @@ CASES: dict[str, tuple[tuple[FileDiff, ...], set[str]]] = {
          added("new_test.go", "//go:build go1.21\n\n" + OLD_TEST)), set()),
     "a test for older versions of Go alone": (
         (GO, modified("x_test.go", OLD_TEST, "//go:build !go1.21\n\n" + OLD_TEST)), {"test_uncollected"}),
+    "a test of Go is skipped on Windows": (
+        (GO, modified("x_test.go", OLD_TEST, OLD_TEST.replace("{\n", "{\n\tif runtime.GOOS == \"windows\" {\n\t\tt.Skip(\"paths\")\n\t}\n", 1))), set()),
+    "a test of Go is skipped on Linux": (
+        (GO, modified("x_test.go", OLD_TEST, OLD_TEST.replace("{\n", "{\n\tif runtime.GOOS != \"windows\" {\n\t\tt.Skip(\"paths\")\n\t}\n", 1))),
+        {"test_skipped"}),
     "a comparison asked for": (
         (modified("calc.go", "package calc\n\nfunc add(a Attr) bool {\n\treturn keep(a)\n}\n",
             "package calc\n\nfunc add(a Attr) bool {\n\tif a.Equal(Attr{}) {\n\t\treturn true\n\t}\n\treturn keep(a)\n}\n"),), set()),
