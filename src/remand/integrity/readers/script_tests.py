@@ -161,6 +161,8 @@ def _parse_call(code: BracketedCode, node: Node) -> _RunnerCall | None:
     name, chosen = _chosen_runner(code, code.text(links[0].start) if links else "")
     if name not in _NAMES or arguments is None or arguments.kind != "arguments":
         return None
+    if code.text(links[-1].start) in ("timeout", "retries", "slow"):
+        return None  # What mocha's test, before the dot, is given.
     is_value = [item.kind in ("object", "call_expression") for item in arguments.children] == [True]
     if is_value and _rule_rows(code, arguments) is None:
         return None  # A function of that name that makes a row of a table.

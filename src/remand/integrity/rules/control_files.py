@@ -227,7 +227,7 @@ def find_shadowed_tools(changeset: Changeset) -> Iterator[Suspicion]:
         change = view.change
         if change.status not in ("A", "R", "T"):
             continue
-        folder = change.path.rpartition("/")[0]
+        folder = change.path.removesuffix("/__init__.py").rpartition("/")[0]
         is_in_package = bool(folder) and f"{folder}/__init__.py" in changeset.comparison.paths
         reason = "" if is_in_package else _shadowing_reason(change.path)
         if reason:

@@ -108,6 +108,12 @@ CASES: dict[str, tuple[tuple[FileDiff, ...], set[str]]] = {
     "a test of Go is skipped on Linux": (
         (GO, modified("x_test.go", OLD_TEST, OLD_TEST.replace("{\n", "{\n\tif runtime.GOOS != \"windows\" {\n\t\tt.Skip(\"paths\")\n\t}\n", 1))),
         {"test_skipped"}),
+    "a test that gets more time": (
+        (modified("test/c.test.js", "it('adds', () => {\n  expect(run('a')).to.equal(3);\n}).timeout(100000);\n",
+            "it('adds', () => {\n  expect(run('\"a\"')).to.equal(3);\n}).timeout(100000);\n"),), set()),
+    "a test that gets more time and asks nothing": (
+        (SCRIPT, modified("test/c.test.js", "it('adds', () => {\n  expect(run('a')).to.equal(3);\n}).timeout(100000);\n",
+            "it('adds', () => {\n  run('a');\n}).timeout(100000);\n")), {"test_emptied"}),
     "a comparison asked for": (
         (modified("calc.go", "package calc\n\nfunc add(a Attr) bool {\n\treturn keep(a)\n}\n",
             "package calc\n\nfunc add(a Attr) bool {\n\tif a.Equal(Attr{}) {\n\t\treturn true\n\t}\n\treturn keep(a)\n}\n"),), set()),
@@ -204,6 +210,13 @@ def test_a_module_of_a_package_shadows_nothing(paths: tuple[str, ...], expected:
     found = examine(Comparison(changes=(change,), paths=(*paths, "tests/types.py"), measured=EVERYTHING))
 
     assert {item.code for item in found} == expected
+
+
+def test_a_package_does_not_lie_in_itself() -> None:
+    change = added("pandas/__init__.py", "DataFrame = dict\n")
+    found = examine(Comparison(changes=(change,), paths=(change.path,), measured=EVERYTHING))
+
+    assert {item.code for item in found} == {"tool_shadowed"}
 
 
 def test_a_hook_leaves_out_the_moved_data_of_tests() -> None:
