@@ -73,6 +73,9 @@ def parse_script_tests(code: BracketedCode) -> tuple[ParsedTest, ...]:
             groups.append(call)
             continue
         case = _define_where(code, call.node, _parse_test(code, call, groups, own))
+        if call.name == _RULE and case.name in found:
+            found[case.name] = _join_tables(found[case.name], case)
+            continue
         name = case.name if case.name not in found else f"{case.name} ({len(found)})"
         found[name] = case._replace(name=name)
         shared.add(_shared_name(code, call.arguments.children[1:]))
@@ -80,6 +83,24 @@ def parse_script_tests(code: BracketedCode) -> tuple[ParsedTest, ...]:
         if helper.name not in shared:
             found.setdefault(helper.name, helper)
     return tuple(found.values())
+
+
+_RULE = "rows of a rule"
+
+
+def _join_tables(one: ParsedTest, other: ParsedTest) -> ParsedTest:
+    """The tables of a linter's rule as one test: rows move from one table to another."""
+    first, second = one.assertions[-1:], other.assertions[-1:]
+    rows = tuple(item._replace(times=item.times + sum(row.times for row in second)) for item in first)
+    return one._replace(
+        assertions=(*one.assertions[:-1], *(rows or second), *other.assertions[:-1]),
+        words=one.words | other.words,
+        body=one.body + other.body,
+        act=one.act | other.act,
+        calls=one.calls | other.calls,
+        literals=one.literals | other.literals,
+        is_empty=one.is_empty and other.is_empty,
+    )
 
 
 def _shared_name(code: BracketedCode, parts: list[Node]) -> str:
@@ -183,7 +204,7 @@ def _parse_call(code: BracketedCode, node: Node) -> _RunnerCall | None:
         elif word in ("each", "for", "table"):
             times *= _row_count(code, given)
     return _RunnerCall(
-        _title(code, arguments),
+        _title(code, arguments) if not is_value else _RULE,
         node,
         links[0].start,
         arguments,

@@ -42,6 +42,9 @@ TESTER = "const {{ test }} = getTester(import.meta);\n\ntest({{\n  valid: [{}],\
 CASES: dict[str, tuple[tuple[FileDiff, ...], set[str]]] = {
     "rows of a linter's rule": (
         (SCRIPT, added("test/rule.js", TESTER.format("'array.sort()', 'a.b(c)'", "{code: 'x', errors: 1}"))), set()),
+    "a row of a linter's rule in a table of its own": (
+        (SCRIPT, modified("test/rule.js", TESTER.format("'a', 'b'", "'c', 'd'"),
+            TESTER.format("'b'", "'c', 'd'") + "\ntest({\n  valid: ['a'],\n  invalid: [],\n});\n")), set()),
     "a function that is called test makes rows": (
         (SCRIPT, added("test/rule.js", "ruleTester.run('x', rule, {\n  valid: [test({ code: 'import a' })],\n  invalid: [],\n});\n")), set()),
     "a row takes the place of a test": (
