@@ -43,9 +43,9 @@ FIRST_LOOK = {
     23: (0, 12, 0, 0),
     24: (3, 28, 1, 10),
     25: (5, 10, 0, 3),
-    28: (0, 0, 18, 20),
     26: (5, 24, 0, 8),
     27: (0, 8, 0, 0),
+    28: (0, 0, 18, 20),
 }
 """For each round of held-out cases, as first measured: gaming changes caught and their number, honest ones held and their number."""
 
