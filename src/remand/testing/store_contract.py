@@ -228,9 +228,8 @@ class EventContract:
             assert other.line in tx.events.of_task(T2)
 
     def test_the_lines_of_each_task_are_read_together(self, store: Store) -> None:
-        session = Session()
         events = (task_added(T2), task_added(T1), task_claimed(task_id=T2))
-        two, one, claim = (session.entry(event) for event in events)
+        two, one, claim = map(Session().entry, events)
         lone = got_tool_entry("handoff.reject", handoff_id="H-1", agent="Bob")
         with store.write() as tx:
             tx.events.add([two, one, lone, claim])
@@ -351,10 +350,9 @@ class EventContract:
     def test_the_events_of_a_task_are_counted_with_the_groups_that_name_it(self, store: Store) -> None:
         session = Session()
         with store.write() as tx:
-            tx.events.add([session.entry(task_added(T1)), session.entry(task_added(T2))])
+            tx.events.add([session.entry(task_added(task)) for task in (T1, T2)])
         with store.write() as tx:
             tx.events.add([session.entry(task_added(T2))])
-
             assert (tx.events.count(T1), tx.events.count(T2), tx.events.count()) == (1, 2, 3)
 
 

@@ -18,10 +18,8 @@ CREATE INDEX trace_answer ON trace(rejection, said = 'OVERRIDE', ts, session, se
 WHERE event = 'handoff.reject.response';
 CREATE INDEX trace_wake ON trace(task, ts) WHERE event = 'task.wake';
 """
-
 _IS_OF_LOG = "event IN ('log.repair', 'log.archive')"
 LOG_TRACE_INDEX = f"CREATE INDEX IF NOT EXISTS trace_log ON trace(event) WHERE {_IS_OF_LOG};"
-
 REJECTED_TABLES = """
 CREATE VIRTUAL TABLE rejected USING fts5(words, content='', contentless_delete=1, detail=none, tokenize='ascii');
 CREATE VIRTUAL TABLE rejected_vocabulary USING fts5vocab(rejected, 'row');
