@@ -199,9 +199,7 @@ HAS_MISSING = "SELECT EXISTS (SELECT 1 FROM missing)"
 GET_MISSING = "SELECT session, first, last, id, task, until FROM missing"
 MISSING_OF_SESSION = f"{GET_MISSING} WHERE session = ? ORDER BY first"
 EVERY_MISSING = f"{GET_MISSING} ORDER BY session, first"
-COUNT_OF_TASK = """
-SELECT count(*) + (SELECT count(*) FROM group_task WHERE task = ?1) FROM event WHERE subject = ?1 AND subject != ''
-"""
+COUNT_OF_TASK = "SELECT count(*) + (SELECT count(*) FROM group_task WHERE task = ?1) FROM event WHERE subject = ?1 AND subject != ''"
 MISSING_OF_TASK = f"{GET_MISSING} WHERE task = ?"
 MARK_FAULTS = """
 UPDATE missing SET is_fault = task = '' OR session = (SELECT session FROM head)
