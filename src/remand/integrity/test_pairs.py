@@ -74,7 +74,7 @@ def is_expectation_changed(one: PlacedTest, other: PlacedTest, changes: Sequence
     asked = {item.subject: item.text for item in before.assertions}
     if any(asked.get(item.subject, item.text) != item.text for item in after.assertions):
         return True
-    if _expectations(before) - _expectations(after):
+    if _has_values(one.view.before) and _expectations(before) - _expectations(after):
         return True
     old = {literal for item in before.assertions for literal in item.literals}
     if old - {literal for item in after.assertions for literal in item.literals}:
@@ -107,9 +107,14 @@ def _only_loses_values(one: PlacedTest, other: PlacedTest, changes: Sequence[Fil
     return is_less and _loses_values(one, changes)
 
 
+def _has_values(source: SourceFile | None) -> bool:
+    """True for the languages in which the values of tests are compared as data; runs show them in the others."""
+    return source is not None and source.language in ("python", "script")
+
+
 def _own_words(placed: PlacedTest, source: SourceFile | None) -> frozenset[str]:
     lines = source.lines if source else ()
-    spans = source.test_spans if source and source.language in ("python", "script") else ()
+    spans = source.test_spans if source and _has_values(source) else ()
     own = (
         (first, last) for _, is_test, first, last in spans if is_test and first <= placed.case.line <= last
     )
@@ -119,7 +124,7 @@ def _own_words(placed: PlacedTest, source: SourceFile | None) -> frozenset[str]:
 
 def _told_values(placed: PlacedTest, source: SourceFile | None) -> frozenset[str]:
     """The values in a test of Python or a script, and in what belongs to no test of its file."""
-    if source is None or source.language not in ("python", "script"):
+    if source is None or not _has_values(source):
         return frozenset()
     others = {
         line

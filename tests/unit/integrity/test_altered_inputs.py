@@ -11,20 +11,17 @@ from remand.integrity.altered_inputs import (
     Alteration,
     AlteredRuns,
     alter_questions,
-    counts_calls,
     find_altered_files,
     find_silent_lines,
     find_unasked,
     judge_questions,
-    judge_reversed,
     known_words,
     name_in_file,
-    reverse_rows,
-    reverse_tests,
     told_text,
 )
 from remand.integrity.changeset import Changeset
 from remand.integrity.comparison import Comparison
+from remand.integrity.reversed_tests import counts_calls, judge_reversed, reverse_rows, reverse_tests
 from tests.unit.integrity.changes import added
 
 GO = """package a
