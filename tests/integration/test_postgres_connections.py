@@ -59,6 +59,26 @@ def cut_next_commit(monkeypatch: pytest.MonkeyPatch) -> list[threading.Thread]:
     return cuts
 
 
+@pytest.mark.parametrize("is_change", [True, False])
+def test_a_statement_that_was_left_out_after_a_failed_one_can_be_run_again(
+    database: str, *, is_change: bool
+) -> None:
+    """Psycopg prepares it when it is run for the sixth time, and does not learn that this did not happen."""
+    store = SharedFakeLedger(database).store
+    asked: tuple[tuple[str, tuple[()]], ...] = (("SELECT count(*) FROM task", ()),)
+
+    def run(*before: tuple[str, tuple[()]]) -> int:
+        with store.write() if is_change else store.read() as tx:
+            return int(tx.statements.all_of(*before, *asked)[-1][0][0])
+
+    for _ in range(2):
+        assert [run() for _ in range(5)] == [0] * 5
+        with pytest.raises(StoreConflict):
+            run(("SELECT 1 / 0", ()))
+        assert run() == 0
+    store.close()
+
+
 @pytest.mark.parametrize("case", ["first change", "later change", "first change with another key"])
 def test_a_commit_that_goes_on_after_its_connection_was_cut_is_done_once(
     database: str, monkeypatch: pytest.MonkeyPatch, case: str

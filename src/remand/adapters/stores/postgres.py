@@ -186,7 +186,7 @@ class PostgresStore:
             finally:
                 if begin:
                     with suppress(psycopg.Error):
-                        connection.execute("ROLLBACK")
+                        _roll_back(connection)
                 self._give_back(connection)
         except psycopg.Error as error:
             raise self.fault(error) from error
@@ -317,7 +317,7 @@ class PostgresStore:
         self._head = None
         self._write_lock.release()
         with suppress(psycopg.Error):
-            connection.execute("ROLLBACK")
+            _roll_back(connection)
         self._undo(transaction)
         self._give_back(connection)
 
@@ -444,6 +444,14 @@ class PostgresStore:
 
 def _statement(text: str) -> Begin[psycopg.Cursor[Any]]:
     return lambda connection: connection.execute(text)
+
+
+def _roll_back(connection: Connection) -> None:
+    """Ends a transaction, and forgets prepared statements if it failed: Psycopg believes in those that a failed pipeline left out."""
+    if connection.info.transaction_status == pq.TransactionStatus.INERROR:
+        connection.rollback()
+    else:
+        connection.execute("ROLLBACK")
 
 
 def _begin_change(known: KnownRows, ahead: ChangeScope | None, connection: Connection) -> PostgresStatements:
