@@ -263,6 +263,28 @@ def test_killed_at_any_moment_the_log_is_whole_and_the_next_call_ends_it(
     assert all(problems == [] for _, problems in states.values()), states
 
 
+def test_a_file_that_was_packed_before_the_command_was_killed_does_not_stay_beside_the_packed_one(
+    near_machine: Machine,
+) -> None:
+    """It was killed when the packed file was in the work tree and not yet on the branch."""
+    repository = near_machine.repository(config=CONFIG)
+    a_log(repository)
+    before = now(repository)
+    repository.ok("log", "archive", "--before", before)
+    repository.git("reset", "-q", "HEAD~1")
+    repository.git("checkout", "-q", "HEAD", "--", ".got/events")
+    folder = repository.path / ".got" / "events"
+    packed = next(folder.glob("*.gz.jsonl"))
+    plain = packed.with_name(packed.name.replace(".gz.jsonl", ".jsonl"))
+    plain.write_bytes(gzip.decompress(packed.read_bytes()))
+
+    repository.ok("log", "archive", "--before", before)
+
+    assert packed.exists()
+    assert not plain.exists()
+    require_no_faults(repository)
+
+
 def require_no_faults(repository: Repository) -> None:
     """Fails the test when `scripts/check-log` finds a fault in the event files, packed ones included."""
     keys = Path(repository.machine.environment["XDG_STATE_HOME"], "remand", "keys", "machine.key").read_text()

@@ -406,12 +406,18 @@ def remove_archived_files(ledger: Ledger, publisher: Publisher) -> None:
     removed = {name for name, path in closed.items() if _is_as_archived(ledger, path, archived.get(name))}
     new: dict[str, bytes] = {}
     for name, path in closed.items():
-        if name in there or name in archived:
+        packed = codec.packed_name(name)
+        if name in archived or (name in there and packed not in closed):
             continue
         content = ledger.read_content(path)
-        if _ARCHIVED in content and not codec.is_packed(content):
+        is_for_packing = _ARCHIVED in content and not codec.is_packed(content)
+        if name in there:
+            # An earlier call was killed between packing and committing; the next one published what it found.
+            if is_for_packing and codec.pack(content) == ledger.read_content(closed[packed]):
+                removed.add(name)
+        elif is_for_packing:
             removed.add(name)
-            new[codec.packed_name(name)] = codec.pack(content)
+            new[packed] = codec.pack(content)
         else:
             new[name] = content
     if new or removed:
