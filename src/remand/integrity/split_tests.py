@@ -71,7 +71,7 @@ def _copies(content: bytes, test: _Test, is_python: bool) -> Iterator[bytes]:
         if part.rows:
             rows = content[slice(*part.rows)].decode()
             one_row = (
-                f"list({rows})[{row}:{row + 1}]" if is_python else f"[...({rows})].slice({row}, {row + 1})"
+                f"list(({rows}))[{row}:{row + 1}]" if is_python else f"[...({rows})].slice({row}, {row + 1})"
             )
             edits.append((*part.rows, one_row.encode()))
         moved = [(start - test.start, stop - test.start, new) for start, stop, new in edits]

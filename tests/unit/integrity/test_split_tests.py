@@ -50,8 +50,8 @@ def test_each_assertion_gets_a_test_of_its_own_and_other_tests_stay() -> None:
 
 def test_each_row_of_a_loop_gets_a_test_of_its_own() -> None:
     found = split("test_a.py", "def test_a():\n    for x in ROWS.items():\n        assert f(x)\n", "test_a")
-    assert "for x in list(ROWS.items())[0:1]:" in found
-    assert "for x in list(ROWS.items())[5:6]:" in found
+    assert "for x in list((ROWS.items()))[0:1]:" in found
+    assert "for x in list((ROWS.items()))[5:6]:" in found
     compile(found, "test_a.py", "exec")
 
     found = split("a.test.js", "test('a', () => {\n  for (const x of ROWS) expect(f(x)).toBe(1);\n});\n", "a")
@@ -79,3 +79,15 @@ def test_words_of_few_letters_keep_to_these_letters_further_on() -> None:
     assert 'f("VCM")' in words[1]
     more = text + '    assert f("ABEFGH")\n'
     assert 'f("XIW")' in Alteration(FAR[0]).alter_file("tests/test_a.py", more).decode()
+
+
+def test_rows_that_are_written_without_brackets_can_be_split_too() -> None:
+    found = split(
+        "test_a.py", "def test_a():\n    for x in 1, 2:\n        seen.append(x)\n        assert x\n", "test_a"
+    )
+    seen: list[int] = []
+    names: dict[str, object] = {"seen": seen}
+    exec(found, names)
+    for name in [name for name in names if name.startswith("test_a_part_")]:
+        names[name]()  # type: ignore[operator]
+    assert seen == [1, 2]

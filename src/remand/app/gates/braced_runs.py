@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from remand.app.gates.extra_runs import TestSides
-from remand.domain.gate.gate import TestOutcome, WatchedTest
+from remand.app.gates.extra_runs import TestSides, make_left_out
+from remand.domain.gate.gate import RunCheck, TestOutcome, WatchedTest
 from remand.integrity.altered_expectations import HALVES, AlteredFile, alter_halves, judge_altered_tests
 from remand.integrity.altered_inputs import (
     NEAR,
@@ -45,8 +45,10 @@ class BracedRuns(NamedTuple):
         for step in NEAR if texts and all(map(is_braced_path, texts)) else ():
             altered = {path: alter_questions(path, text, step, known) for path, text in texts.items()}
             names = {path: found for path, (_, found) in altered.items()}
-            if not self._has_time or not any(names.values()):
+            if not any(names.values()):
                 break
+            if left_out := self._left_out:
+                return left_out
             files = {path: text for path, (text, _) in altered.items()}
             unasked.append(find_unasked(self.side.watched, names, self.watch(files)))
             if not unasked[-1]:
@@ -57,8 +59,8 @@ class BracedRuns(NamedTuple):
         """What mended tests say when errors that the change drops are heard."""
         mended = find_mended(*self.side.watched)
         dropped = find_dropped_errors(self.comparison) if mended else ()
-        if not dropped or not self._has_time:
-            return ()
+        if not dropped or self._left_out:
+            return self._left_out if dropped else ()
         tests = self.test({one.path: one.heard for one in dropped})
         asked = [path for path in paths if any(name_in_file(path, test_id) for test_id in mended)]
         return judge_dropped_errors(dropped, mended, tests, {path: self.read(path) for path in asked})
@@ -68,7 +70,10 @@ class BracedRuns(NamedTuple):
         texts = {one.path: self.read(one.path) for one in altered if is_braced_path(one.path)}
         for half in HALVES:
             part = alter_halves(altered, texts, half)
-            if part and self._has_time:
+            if part and self._left_out:
+                yield from self._left_out
+                return
+            if part:
                 after = self.watch({one.path: one.tests for one in part})
                 yield from judge_altered_tests(self.comparison, part, self.side.watched, after)
 
@@ -78,10 +83,13 @@ class BracedRuns(NamedTuple):
         """Tests that only the head's version lets pass, and that need nothing of what they called on the base."""
         texts = {path: text for path, text in product.items() if is_braced_path(path)}
         tests, broken = find_replaced_calls(self.comparison, self.side.runs(tuple(crossed)), texts)
-        if not tests or not self._has_time:
-            return ()
+        if not tests or self._left_out:
+            return self._left_out if tests else ()
         return judge_replaced_calls(self.comparison, tests, self.test(broken))
 
     @property
-    def _has_time(self) -> bool:
-        return self.side.left.covers(self.side.seconds)
+    def _left_out(self) -> tuple[Suspicion, ...]:
+        """The note that one more run of all tests does not fit; nothing if it does."""
+        cost = self.side.seconds
+        fits = self.side.left.covers(cost)
+        return () if fits else (make_left_out(RunCheck.MUTANTS, self.side.gate.name, cost),)

@@ -210,17 +210,7 @@ class Examination:
                 else:
                     found.append(make_left_out(kind, side.gate.name, cost))
             if RunCheck.MUTANTS in self._policy.runs:
-                special = self._judge_general_paths(run, side)
-                found += special
-                found += self._judge_altered_expectations(run, side)
-                if not special:
-                    found += self._judge_altered_inputs(run, side)
-                braced = self._braced_runs(run, side)
-                found += braced.judge_dropped_errors(self._paths[1])
-                if not any(one.code == "answer_fits_tests" for one in found):
-                    found += braced.judge_questions(self._changed_product, tuple(self._mended_files(side)))
-                if not any(one.code == "expectation_ignored" for one in found):
-                    found += braced.judge_halves(self._altered_expectations(side))
+                found += self._judge_altered_sides(run, side)
             if RunCheck.MUTANTS in self._policy.runs and (
                 checks.from_head or checks.spliced or checks.has_other_tests
             ):
@@ -243,6 +233,20 @@ class Examination:
             if kind is RunCheck.BASE_TESTS and RunCheck.MUTANTS in self._policy.runs and measured:
                 braced = self._braced_runs(run, side)
                 found += braced.judge_replaced_calls(measured.tests, self._product_files)
+        return found
+
+    def _judge_altered_sides(self, run: GateRun, side: TestSides) -> list[Suspicion]:
+        """The findings from running tests with parts of the change, or of the tests, altered."""
+        special = self._judge_general_paths(run, side)
+        found = [*special, *self._judge_altered_expectations(run, side)]
+        if not special:
+            found += self._judge_altered_inputs(run, side)
+        braced = self._braced_runs(run, side)
+        found += braced.judge_dropped_errors(self._paths[1])
+        if not any(one.code == "answer_fits_tests" for one in found):
+            found += braced.judge_questions(self._changed_product, tuple(self._mended_files(side)))
+        if not any(one.code == "expectation_ignored" for one in found):
+            found += braced.judge_halves(self._altered_expectations(side))
         return found
 
     def _judge_general_paths(self, run: GateRun, side: TestSides) -> list[Suspicion]:
